@@ -18,7 +18,7 @@ from streamboost.pipelines.app.serve import SESSIONS, ServeAddress, build_server
 from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.auth.settings import AuthSettings
 from streamboost.pipelines.service.auth.users import Users
-from streamboost.pipelines.service.labelling.served import ServedState, find_config
+from streamboost.pipelines.service.labelling.served import ServedPipeline, find_config
 
 TOKEN = "a token for tests alone"
 SCORER = "a token that predicts alone"
@@ -74,7 +74,7 @@ class Site:
     """A server, and those who come to it."""
 
     url: str
-    served: ServedState
+    served: ServedPipeline
     people: Users
     settings: AuthSettings
     app: FastAPI
@@ -126,7 +126,7 @@ def site_of(file, place=None, **settings):
     with place.listen() as listening:
         port = listening.getsockname()[1]
         known = AuthSettings(TOKEN, place.hosts, port, place.is_secure, **settings)
-        served = ServedState.from_config(find_config(file))
+        served = ServedPipeline.from_config(find_config(file))
         people = Users(TOKEN, served.config.state / SESSIONS, scorer=SCORER)
         app = create_app([served], known, people)
         running = build_server(app, known, place)

@@ -26,7 +26,7 @@ def monitor_runner(config: Config, state: State, runner: Runner) -> Iterator[Non
 
 @contextmanager
 def _serve_health_endpoints(config: Config, state: State, runner: Runner) -> Iterator[None]:
-    from streamboost.pipelines.monitoring.http import HealthAddress, HealthServer
+    from streamboost.pipelines.monitoring.http import HealthServer, HealthServerAddress
     from streamboost.pipelines.monitoring.metrics import Metrics
 
     section, metrics = config.sections.monitor, Metrics(runner)
@@ -34,7 +34,7 @@ def _serve_health_endpoints(config: Config, state: State, runner: Runner) -> Ite
         None if file is None else config.resolve(file)
         for file in (section.certificate, section.key)
     )
-    place = HealthAddress(section.port, section.host, section.allowed_hosts, certificate, key)
+    place = HealthServerAddress(section.port, section.host, section.allowed_hosts, certificate, key)
     token = read_or_create_token(state.token)
     server = HealthServer(place, token, lambda: runner.is_ready, metrics.expose)
     runner.observers.append(metrics)

@@ -36,7 +36,7 @@ from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.config.field_changes import added_fields, configured_rules
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.distributed.learning import LearningPipeline
-from streamboost.pipelines.monitoring.last_error import LastError
+from streamboost.pipelines.monitoring.last_error import LastErrorFile
 from streamboost.pipelines.monitoring.log_format import add_sequence_to_log
 from streamboost.pipelines.runner.batch_reader import BatchReader
 from streamboost.pipelines.runner.initial_data import deploy_initial_model
@@ -124,7 +124,7 @@ def run(
         checkpoint = state.checkpoint_to_restore(committed.sequence if committed else None)
         begin = f"continuing after batch {newest}" if committed else "starting"
         _log.info("%s: %s; Ctrl-C stops", config.name, begin)
-        last_error = LastError(state.last_error, config.mask, lambda: newest)
+        last_error = LastErrorFile(state.last_error, config.mask, lambda: newest)
         with last_error.record_errors():
             with records_source(config, connectors.records) as records:
                 schema = infer_schema(config, state, records, stop, until_idle=until_idle)

@@ -20,8 +20,8 @@ from streamboost.pipelines.service.auth.guard import LOGIN
 from streamboost.pipelines.service.auth.sessions import Role
 from streamboost.pipelines.service.auth.settings import LOOPBACK, AuthSettings
 from streamboost.pipelines.service.auth.users import Users
-from streamboost.pipelines.service.connection_limits import LimitedConfig
-from streamboost.pipelines.service.labelling.served import ServedState
+from streamboost.pipelines.service.connection_limits import LimitedUvicornConfig
+from streamboost.pipelines.service.labelling.served import ServedPipeline
 from streamboost.pipelines.state.folder import State, read_or_create_token
 
 __all__ = ["SESSIONS", "TOKEN", "ServeAddress", "build_server", "log_out", "serve"]
@@ -156,13 +156,13 @@ def serve(
     with address.listen() as listening:
         port = listening.getsockname()[1]
         settings = AuthSettings(token, address.hosts, port, address.is_secure)
-        pipelines = [ServedState.from_config(config) for config in configs]
+        pipelines = [ServedPipeline.from_config(config) for config in configs]
         app = create_app(pipelines, settings, store)
         pages.add_pages(app, pipelines)
         for name, role in users or ((_process_user_name(), "operator"),):
             key = store.create_login_link(name, role)
             print_line(
-                f"{store.known_spelling(name)} ({role}): {address.url(port)}{LOGIN}?key={key}"
+                f"{store.canonical_name(name)} ({role}): {address.url(port)}{LOGIN}?key={key}"
             )
         file = State(configs[0].state).path / TOKEN
         print_line(f"each link works once, for a day; programs send the token in {file}")
@@ -175,7 +175,7 @@ def log_out(configs: Sequence[Config], names: Sequence[str]) -> dict[str, int]:
     Returns the number of ended sessions by user name.
     """
     _, store = _load_token_and_users(configs[0])
-    return {name: store.log_out_all(name) for name in names}
+    return {name: store.log_out_user(name) for name in names}
 
 
 def _load_token_and_users(config: Config) -> tuple[str, Users]:
@@ -204,7 +204,7 @@ def build_server(
 ) -> uvicorn.Server:
     """Return an HTTP server of `app` that also limits the number of open connections."""
     return _ServerWithExitCallback(
-        LimitedConfig(
+        LimitedUvicornConfig(
             app,
             settings,
             address.proxy,
@@ -225,7 +225,7 @@ def build_server(
 class _ServerWithExitCallback(uvicorn.Server):
     """Server that calls `on_exit` in the handler of the first stop signal."""
 
-    def __init__(self, config: LimitedConfig, on_exit: Callable[[], None] | None) -> None:
+    def __init__(self, config: LimitedUvicornConfig, on_exit: Callable[[], None] | None) -> None:
         super().__init__(config)
         self._on_exit = on_exit
 

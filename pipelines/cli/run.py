@@ -105,7 +105,7 @@ def run_pipeline(
             )
         with log_format.add_sequence_to_log(lambda: sequence):
             report.close(sequence)
-            if why := report.unusable_warning(is_complete=until_idle):
+            if why := report.unusable_input_warning(is_complete=until_idle):
                 raise DataError(why)
     except Interrupted:
         report.log_interruption()

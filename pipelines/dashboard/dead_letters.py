@@ -16,7 +16,7 @@ from streamboost.pipelines.dashboard.view import page_address
 from streamboost.pipelines.dashboard.widgets import BidiText, ResendEditor, Tag
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.blind import HIDDEN
-from streamboost.pipelines.service.labelling.served import ServedState
+from streamboost.pipelines.service.labelling.served import ServedPipeline
 from streamboost.pipelines.status.formatting import number_text, time_text, to_sentence
 from streamboost.pipelines.status.reader import Status
 
@@ -35,7 +35,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def show_dead_letters(
-    letters: Sequence[Status], total: int, served: ServedState, person: User, reason: str | None
+    letters: Sequence[Status], total: int, served: ServedPipeline, person: User, reason: str | None
 ) -> None:
     """Show the dead letters: all, or only those with the given `reason`.
 
@@ -81,7 +81,7 @@ def _add_reason_filter_link(
 def _show_dead_letter(
     number: int,
     letter: Mapping[str, Any],
-    served: ServedState,
+    served: ServedPipeline,
     person: User,
     result_sentence: BidiText,
 ) -> None:
@@ -128,7 +128,7 @@ def _has_complete_payload(letter: Mapping[str, Any]) -> bool:
 
 
 def resend_dead_letter(
-    letter: Mapping[str, Any], corrected_text: str, served: ServedState, person: User
+    letter: Mapping[str, Any], corrected_text: str, served: ServedPipeline, person: User
 ) -> None:
     """Write `corrected_text`, a JSON object, to the source that the dead letter came from.
 
@@ -148,4 +148,4 @@ def resend_dead_letter(
     if not isinstance(id, str | int) or not isinstance(label, str | int):
         raise DataError(f"{of_id!r} or {of_label!r} is not a text or integer: set both fields")
     # The user who resends a label is its annotator: only programs label on behalf of others.
-    served.queue.post(person, [Label(str(id), label_as_text(label), None, person.name)])
+    served.queue.post_labels(person, [Label(str(id), label_as_text(label), None, person.name)])

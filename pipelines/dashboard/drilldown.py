@@ -25,7 +25,7 @@ from streamboost.pipelines.dashboard.versions import VersionComparison, copy_ori
 from streamboost.pipelines.dashboard.view import EVERY, StatusFeed, StatusSnapshot, visible_snapshot
 from streamboost.pipelines.dashboard.widgets import Tag
 from streamboost.pipelines.service.auth.users import User
-from streamboost.pipelines.service.labelling.served import ServedState
+from streamboost.pipelines.service.labelling.served import ServedPipeline
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.status.record_filter import RecordFilter
 
@@ -48,12 +48,12 @@ class _PageBuilder:
     """Builds the common parts of the drill-down pages: header, status line and live updates."""
 
     def __init__(
-        self, pipelines: Mapping[str, ServedState], feeds: Mapping[str, StatusFeed]
+        self, pipelines: Mapping[str, ServedPipeline], feeds: Mapping[str, StatusFeed]
     ) -> None:
         self._pipelines = pipelines
         self._feeds = feeds
 
-    def find_pipeline(self, name: str | None) -> ServedState:
+    def find_pipeline(self, name: str | None) -> ServedPipeline:
         """Return the pipeline `name`; None: the only one. Raises HTTPException (404) if unknown."""
         if name is None and len(self._pipelines) == 1:
             return next(iter(self._pipelines.values()))
@@ -62,12 +62,12 @@ class _PageBuilder:
             raise HTTPException(404, "there is no pipeline of that name")
         return found
 
-    async def read_with_fresh_labels(self, served: ServedState) -> StatusSnapshot:
+    async def read_with_fresh_labels(self, served: ServedPipeline) -> StatusSnapshot:
         """Return the newest status, with all labelled records so far read again."""
         return await self._feeds[served.name].read(fresh_labels=True)
 
     async def open_page(
-        self, path: str, title: str, served: ServedState, request: Request
+        self, path: str, title: str, served: ServedPipeline, request: Request
     ) -> tuple[StatusSnapshot, Tag, Callable[[Show | None], Awaitable[None]]]:
         """Create a page; return the status, its main element, and a function to start updates."""
         name, person = served.name, request.state.person
@@ -91,7 +91,7 @@ class _PageBuilder:
 
 
 def add_drilldown_pages(
-    pipelines: Mapping[str, ServedState], feeds: Mapping[str, StatusFeed]
+    pipelines: Mapping[str, ServedPipeline], feeds: Mapping[str, StatusFeed]
 ) -> None:
     """Register the pages of records, versions, features and dead letters with NiceGUI."""
     pages = _PageBuilder(pipelines, feeds)
@@ -168,7 +168,7 @@ def _clamp_version(version: int | None) -> int | None:
 
 
 def _read_matching_records(
-    served: ServedState, person: User, record_filter: RecordFilter, offset: int
+    served: ServedPipeline, person: User, record_filter: RecordFilter, offset: int
 ) -> RecordPage:
     """Return one page of the records that match, without fields that `person` may not see."""
     status = served.status
@@ -188,7 +188,7 @@ def _read_matching_records(
     return RecordPage(records, sum(n for *_, n in sums), more, sums, disputed)
 
 
-def _find_unstored_record(served: ServedState, person: User, id: str) -> UnstoredRecord:
+def _find_unstored_record(served: ServedPipeline, person: User, id: str) -> UnstoredRecord:
     """Return what is known of a record that is not stored, without what `person` may not see."""
     found = UnstoredRecord.from_status(id, served.status)
     if found.prediction is None:
@@ -197,7 +197,7 @@ def _find_unstored_record(served: ServedState, person: User, id: str) -> Unstore
     return replace(found, prediction=seen)
 
 
-def _can_correct(served: ServedState, person: User, record: Status) -> bool:
+def _can_correct(served: ServedPipeline, person: User, record: Status) -> bool:
     """Return whether `person` may change the label of `record`."""
     truth = record["truth"]
     return (
@@ -206,7 +206,7 @@ def _can_correct(served: ServedState, person: User, record: Status) -> bool:
     )
 
 
-def _refuse_blind_annotator(served: ServedState, request: Request) -> None:
+def _refuse_blind_annotator(served: ServedPipeline, request: Request) -> None:
     """Raise HTTPException if an annotator in blind mode requests a page with class counts."""
     if served.blind_mode.is_blind(request.state.person):
         raise HTTPException(403, "only operators see predictions per class: ask an operator")

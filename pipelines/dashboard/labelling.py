@@ -33,7 +33,7 @@ from streamboost.pipelines.dashboard.widgets import (
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.progress import LabellingProgress
 from streamboost.pipelines.service.labelling.queue import OpenRequest
-from streamboost.pipelines.service.labelling.served import ServedState
+from streamboost.pipelines.service.labelling.served import ServedPipeline
 from streamboost.pipelines.service.labelling.store import LabellingEntry
 from streamboost.pipelines.status.formatting import escape_bidi, time_text, to_sentence
 
@@ -57,7 +57,7 @@ class LabellingPage:
     keys : keyboard key by class, the same for all annotators while `serve` runs
     """
 
-    def __init__(self, served: ServedState, person: User, keys: dict[str | int, str]) -> None:
+    def __init__(self, served: ServedPipeline, person: User, keys: dict[str | int, str]) -> None:
         self._keys = keys
         self._blind = served.config.sections.serve.blind
         self._gains = AccuracyGainTracker()
@@ -69,8 +69,8 @@ class LabellingPage:
         self._entries: list[LabellingEntry] = []
         self._queue = served.queue
         self._blind_mode = served.blind_mode
-        self._refusal = served.labels.refusal
-        self._classes = served.labels.classes
+        self._refusal = served.labels.configuration_error
+        self._classes = served.labels.allowed_labels
         self._doubt: SimilarClass | None = None
         self._person = person
         self._view = StatusSnapshot()
@@ -134,7 +134,7 @@ class LabellingPage:
         self._show_request(request or self._request)
 
     def _lease_next_request(self) -> OpenRequest | None:
-        return self._visible_request(self._queue.next(self._person))
+        return self._visible_request(self._queue.lease_next(self._person))
 
     def _renew_and_read_request(self, id: str) -> OpenRequest | None:
         return self._visible_request(self._queue.renew_lease(self._person, id))
@@ -238,7 +238,7 @@ class LabellingPage:
                     or ""
                 )
             else:  # the label was not given on this page
-                self._queue.post(self._person, [Label(id, label, source=self._person.name)])
+                self._queue.post_labels(self._person, [Label(id, label, source=self._person.name)])
             return "Record {} is {} now, and was {}.", id, str(label), before
         if self._changing is not None:  # the current record is hidden during a correction
             return "Record {} is left as it is.", self._changing.id
@@ -290,7 +290,7 @@ class LabellingPage:
         found = self._queue.history(HISTORY)
         hidden = {one.id for one in found if self._blind_mode.hides_labels(person, one.id)}
         entries = [one for one in found if one.person == person.name or one.id not in hidden]
-        differ = self._queue.disagreements({one.id for one in entries} - hidden)
+        differ = self._queue.conflicting_labels({one.id for one in entries} - hidden)
         return entries, progress, self._gains.gain_since(progress.first, self._view), differ
 
     def _show_request(self, request: OpenRequest | None) -> None:

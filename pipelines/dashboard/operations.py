@@ -12,7 +12,7 @@ from streamboost.pipelines.dashboard.tables import rollback_origins, version_tex
 from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.dashboard.widgets import BidiText, Tag
 from streamboost.pipelines.service.auth.users import User
-from streamboost.pipelines.service.labelling.served import ServedState
+from streamboost.pipelines.service.labelling.served import ServedPipeline
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.status.formatting import (
     count_text,
@@ -53,7 +53,7 @@ class OperationsPanel:
     person : the user of the page
     """
 
-    def __init__(self, served: ServedState, person: User) -> None:
+    def __init__(self, served: ServedPipeline, person: User) -> None:
         self._served = served
         self._may = person.role == "operator"
         self._pending_command: Command | None = None

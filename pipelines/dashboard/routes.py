@@ -26,7 +26,7 @@ from streamboost.pipelines.dashboard.sockets import (
 )
 from streamboost.pipelines.dashboard.view import EVERY, StatusFeed, page_address, visible_snapshot
 from streamboost.pipelines.dashboard.widgets import STATIC
-from streamboost.pipelines.service.labelling.served import ServedState
+from streamboost.pipelines.service.labelling.served import ServedPipeline
 
 __all__ = ["add_pages"]
 
@@ -36,7 +36,7 @@ PATIENCE = 30.0
 """Timeout in seconds for building a page on a busy machine."""
 
 
-def add_pages(app: FastAPI, pipelines: Sequence[ServedState]) -> None:
+def add_pages(app: FastAPI, pipelines: Sequence[ServedPipeline]) -> None:
     """Add the dashboard, labelling and drill-down pages to `app`, after all its other routes.
 
     A middleware must have stored ``csp_nonce`` and ``person`` in each request's state. NiceGUI's
@@ -76,7 +76,7 @@ def add_pages(app: FastAPI, pipelines: Sequence[ServedState]) -> None:
 
 
 def _add_dashboard_page(
-    pipelines: Mapping[str, ServedState], feeds: Mapping[str, StatusFeed]
+    pipelines: Mapping[str, ServedPipeline], feeds: Mapping[str, StatusFeed]
 ) -> None:
     names = list(feeds)
 
@@ -120,7 +120,7 @@ def _add_dashboard_page(
 
 
 def _add_labelling_page(
-    pipelines: Mapping[str, ServedState], feeds: Mapping[str, StatusFeed]
+    pipelines: Mapping[str, ServedPipeline], feeds: Mapping[str, StatusFeed]
 ) -> None:
     names = list(pipelines)
     open_desks = Counter[tuple[str, str]]()

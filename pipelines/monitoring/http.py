@@ -23,7 +23,7 @@ from typing import Any
 
 from streamboost.errors import ConfigurationError
 
-__all__ = ["HealthAddress", "HealthServer"]
+__all__ = ["HealthServer", "HealthServerAddress"]
 
 _NAMES = {"127.0.0.1", "localhost", "::1"}
 _CLOSING = 0.1
@@ -37,7 +37,7 @@ _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @dataclass(frozen=True)
-class HealthAddress:
+class HealthServerAddress:
     """Address and TLS certificate of the server for health checks and metrics.
 
     Parameters
@@ -118,7 +118,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = AT_ONCE  # the listen backlog: further connections depend on TCP retries
 
-    def __init__(self, address: HealthAddress, handler: type[BaseHTTPRequestHandler]) -> None:
+    def __init__(self, address: HealthServerAddress, handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         self._open: deque[socket.socket] = deque()
         self._lock = threading.Lock()
@@ -170,12 +170,12 @@ class HealthServer:
 
     def __init__(
         self,
-        address: HealthAddress | int,
+        address: HealthServerAddress | int,
         token: str,
         ready: Callable[[], bool],
         metrics: Callable[[], bytes],
     ) -> None:
-        address = HealthAddress(address) if isinstance(address, int) else address
+        address = HealthServerAddress(address) if isinstance(address, int) else address
         handler = type(
             "Handler",
             (_Handler,),

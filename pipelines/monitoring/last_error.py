@@ -11,7 +11,7 @@ from streamboost.errors import StreamBoostError
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.storage import write_bytes
 
-__all__ = ["ErrorRecord", "LastError", "read_last_error"]
+__all__ = ["ErrorRecord", "LastErrorFile", "read_last_error"]
 
 
 class ErrorRecord(msgspec.Struct, frozen=True):
@@ -22,7 +22,7 @@ class ErrorRecord(msgspec.Struct, frozen=True):
     text: str
 
 
-class LastError(Observer):
+class LastErrorFile(Observer):
     """Observer that stores the last error in a file.
 
     Parameters

@@ -124,7 +124,7 @@ class RunLog(Observer):
             self._totals_text(),
         )
 
-    def unusable_warning(self, *, is_complete: bool) -> str | None:
+    def unusable_input_warning(self, *, is_complete: bool) -> str | None:
         """Return a warning if a finished run could use none of its records or labels, else None.
 
         `is_complete` is whether the run has read all input, so that no record will arrive for a

@@ -16,7 +16,7 @@ from streamboost.pipelines.service.auth.guard import Guard
 from streamboost.pipelines.service.auth.login import login_router
 from streamboost.pipelines.service.auth.settings import AuthSettings, RateLimiter
 from streamboost.pipelines.service.auth.users import Users
-from streamboost.pipelines.service.labelling.served import ServedState
+from streamboost.pipelines.service.labelling.served import ServedPipeline
 
 __all__ = ["create_app"]
 
@@ -24,7 +24,9 @@ _INTERVAL = 0.2
 """Seconds between two checks for labels that are due to be written."""
 
 
-def create_app(pipelines: Sequence[ServedState], settings: AuthSettings, people: Users) -> FastAPI:
+def create_app(
+    pipelines: Sequence[ServedPipeline], settings: AuthSettings, people: Users
+) -> FastAPI:
     """Create the FastAPI application with login and API, without the dashboard pages.
 
     While the application runs, it writes labels whose undo window has ended. At its end, it writes
@@ -60,11 +62,11 @@ def create_app(pipelines: Sequence[ServedState], settings: AuthSettings, people:
     return app
 
 
-def _annotator_names(pipelines: Sequence[ServedState]) -> Iterator[str]:
+def _annotator_names(pipelines: Sequence[ServedPipeline]) -> Iterator[str]:
     """Yield the names of all annotators, except of pipelines that cannot be read."""
     for served in pipelines:
         with suppress(StateError, ConnectorError):
-            yield from served.queue.annotators()
+            yield from served.queue.annotator_names()
 
 
 def _api_router(settings: AuthSettings) -> APIRouter:
@@ -79,12 +81,12 @@ def _api_router(settings: AuthSettings) -> APIRouter:
     return api
 
 
-def _is_ready(pipelines: Sequence[ServedState]) -> bool:
+def _is_ready(pipelines: Sequence[ServedPipeline]) -> bool:
     return all(served.queue.write_error is None for served in pipelines)
 
 
 @asynccontextmanager
-async def _label_writer_lifespan(pipelines: Sequence[ServedState]) -> AsyncIterator[None]:
+async def _label_writer_lifespan(pipelines: Sequence[ServedPipeline]) -> AsyncIterator[None]:
     """Write due labels while the application runs, and all held labels at its end."""
     tasks = [asyncio.create_task(_write_labels_periodically(served)) for served in pipelines]
     try:
@@ -98,7 +100,7 @@ async def _label_writer_lifespan(pipelines: Sequence[ServedState]) -> AsyncItera
             await run_in_threadpool(served.close)
 
 
-async def _write_labels_periodically(served: ServedState) -> None:
+async def _write_labels_periodically(served: ServedPipeline) -> None:
     while True:
         await run_in_threadpool(served.queue.write_due)
         await asyncio.sleep(_INTERVAL)

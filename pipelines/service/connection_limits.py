@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from streamboost.pipelines.service.auth.settings import AuthSettings, client_address_key
 from streamboost.pipelines.service.auth.unauthenticated import UnauthenticatedConnections
 
-__all__ = ["LimitedConfig"]
+__all__ = ["LimitedUvicornConfig"]
 
 
 _CHECKS = 10
@@ -24,7 +24,7 @@ _CHECKS = 10
 although the client reads, as the server writes more."""
 
 
-class LimitedConfig(uvicorn.Config):
+class LimitedUvicornConfig(uvicorn.Config):
     """Configuration of uvicorn with `_LimitedH11Protocol` as the protocol.
 
     Parameters
@@ -60,9 +60,9 @@ class LimitedConfig(uvicorn.Config):
 class _LimitedH11Protocol(H11Protocol):
     """HTTP/1.1 connection with timeouts, counted as unauthenticated from its start."""
 
-    config: LimitedConfig
+    config: LimitedUvicornConfig
 
-    def __init__(self, config: LimitedConfig, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, config: LimitedUvicornConfig, *args: Any, **kwargs: Any) -> None:
         super().__init__(config, *args, **kwargs)
         self.app_state = self.app_state | {"proven": self._stop_counting_as_unauthenticated}
         self._address: str | None = None
@@ -139,7 +139,7 @@ class _LimitedH11Protocol(H11Protocol):
         self._has_moved = True
         super().handle_websocket_upgrade(event)
 
-    def end(self) -> None:
+    def abort(self) -> None:
         """Abort the connection, after a timeout or to free a slot for a new connection."""
         if self._raw is not None:
             self._raw.abort()
@@ -155,7 +155,7 @@ class _LimitedH11Protocol(H11Protocol):
         left = self._raw.get_write_buffer_size()
         n_checks = n_checks + 1 if left and left >= previous_size else 0
         if n_checks == _CHECKS:
-            self.end()
+            self.abort()
         elif left or not self._raw.is_closing():
             delay = self.config.patience / _CHECKS
             self.loop.call_later(delay, self._abort_if_write_stalls, left, n_checks)
@@ -163,7 +163,7 @@ class _LimitedH11Protocol(H11Protocol):
     _has_moved = False
 
     def _start_request_timeout(self) -> None:
-        self._deadline = self.loop.call_later(self.config.patience, self.end)
+        self._deadline = self.loop.call_later(self.config.patience, self.abort)
 
     def _cancel_request_timeout(self) -> None:
         if self._deadline is not None:

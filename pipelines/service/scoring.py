@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from streamboost.learner.learner import StreamLearner
     from streamboost.predictions import Scored
 
-__all__ = ["Scoring"]
+__all__ = ["CheckpointScorer"]
 
 Document = dict[str, Any]
 
@@ -44,7 +44,7 @@ class _LoadedModel:
         return label_as_json(label, self.schema.label_kind)
 
 
-class Scoring:
+class CheckpointScorer:
     """Scorer of records with the learner of the newest checkpoint; thread-safe.
 
     Nothing is logged, requested or learned, and the pipeline need not run. A background thread

@@ -17,14 +17,14 @@ from streamboost.errors import (
     StreamBoostError,
 )
 from streamboost.pipelines.service.auth.users import User
-from streamboost.pipelines.service.labelling.served import ServedState
+from streamboost.pipelines.service.labelling.served import ServedPipeline
 
 __all__ = [
     "FOR_OPERATORS",
     "FOR_SCORERS",
     "CurrentUser",
     "ErrorResponse",
-    "ServedPipeline",
+    "PipelineParam",
     "error_descriptions",
     "register_error_handlers",
 ]
@@ -53,10 +53,10 @@ _MEANINGS = {
 # These are coroutines although they do not await: FastAPI runs plain functions in threads.
 
 
-async def _served_pipeline(
+async def _requested_pipeline(
     request: Request, pipeline: Annotated[str, Path(description="the pipeline's name")]
-) -> ServedState:
-    served: dict[str, ServedState] = request.app.state.pipelines
+) -> ServedPipeline:
+    served: dict[str, ServedPipeline] = request.app.state.pipelines
     if pipeline not in served:
         raise HTTPException(404, "there is no pipeline of this name: see /api/v1/pipelines")
     return served[pipeline]
@@ -81,7 +81,7 @@ async def _require_scorer(request: Request) -> None:
         await _require_operator(request)
 
 
-ServedPipeline = Annotated[ServedState, Depends(_served_pipeline)]
+PipelineParam = Annotated[ServedPipeline, Depends(_requested_pipeline)]
 CurrentUser = Annotated[User, Depends(_current_user)]
 FOR_OPERATORS = [Depends(_require_operator)]
 """Dependencies of operations for operators only."""

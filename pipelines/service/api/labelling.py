@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from streamboost.connectors.messages.decoding import LONGEST_ID
 from streamboost.connectors.messages.labels import label_as_text
-from streamboost.pipelines.service.api.common import CurrentUser, ServedPipeline, error_descriptions
+from streamboost.pipelines.service.api.common import CurrentUser, PipelineParam, error_descriptions
 from streamboost.pipelines.service.api.write import LabelValue
 from streamboost.pipelines.service.labelling.store import Action, EntryStage, LabellingEntry
 
@@ -57,42 +57,40 @@ class LabelAnswer(RecordReference):
 
 
 @router.post("/next", responses=_WRITES)
-def next_request(served: ServedPipeline, user: CurrentUser) -> LeasedRequest:
+def next_request(served: PipelineParam, user: CurrentUser) -> LeasedRequest:
     """Lease the free request with the largest utility, or renew the lease of the current one."""
-    request = served.queue.next(user)
+    request = served.queue.lease_next(user)
     seen = [] if request is None else served.blind_mode.visible_records(user, [request])
     return LeasedRequest(request=next(iter(seen), None))
 
 
 @router.post("/answer", responses=_WRITES)
-def answer_request(served: ServedPipeline, user: CurrentUser, body: LabelAnswer) -> RecordedAction:
+def answer_request(served: PipelineParam, user: CurrentUser, body: LabelAnswer) -> RecordedAction:
     """Store a label of the record, which is written after an undo window of a few seconds."""
     return _recorded_action(served.queue.answer(user, body.id, label_as_text(body.label)))
 
 
 @router.post("/skip", responses=_WRITES)
-def skip_request(
-    served: ServedPipeline, user: CurrentUser, body: RecordReference
-) -> RecordedAction:
+def skip_request(served: PipelineParam, user: CurrentUser, body: RecordReference) -> RecordedAction:
     """Skip the record: it is offered again after all other requests."""
     return _recorded_action(served.queue.skip(user, body.id))
 
 
 @router.post("/not-sure", responses=_WRITES)
-def mark_unsure(served: ServedPipeline, user: CurrentUser, body: RecordReference) -> RecordedAction:
+def mark_unsure(served: PipelineParam, user: CurrentUser, body: RecordReference) -> RecordedAction:
     """Mark the record as not sure: it is offered only to other annotators from now on."""
     return _recorded_action(served.queue.mark_unsure(user, body.id))
 
 
 @router.post("/undo", responses=_WRITES)
-def undo_last_action(served: ServedPipeline, user: CurrentUser) -> RecordedAction:
+def undo_last_action(served: PipelineParam, user: CurrentUser) -> RecordedAction:
     """Undo the last action of this session; fails if its label was written already."""
     return _recorded_action(served.queue.undo(user))
 
 
 @router.get("/history", responses=error_descriptions(404, 422, 503))
 def labelling_history(
-    served: ServedPipeline,
+    served: PipelineParam,
     user: CurrentUser,
     limit: Annotated[int, Query(ge=1, le=500, description="how many at most")] = 100,
     below: Annotated[int, Query(ge=0, le=2**53, description="only numbers under this")] = 2**53,

@@ -73,7 +73,7 @@ def log_out_user(
     request: Request, name: Annotated[str, Path(max_length=LONGEST_NAME)]
 ) -> EndedLogins:
     """End all sessions and unused login links of a user; return their number."""
-    return EndedLogins(ended=_user_store(request).log_out_all(name))
+    return EndedLogins(ended=_user_store(request).log_out_user(name))
 
 
 def _user_store(request: Request) -> Users:

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from streamboost.pipelines.service.api.common import FOR_SCORERS, ServedPipeline, error_descriptions
+from streamboost.pipelines.service.api.common import FOR_SCORERS, PipelineParam, error_descriptions
 from streamboost.pipelines.service.api.write import LabelValue
 
 __all__ = ["MOST", "json_response", "router"]
@@ -80,7 +80,7 @@ class Explanations(BaseModel):
     responses=_ANSWERS,
     dependencies=FOR_SCORERS,
 )
-def predict(served: ServedPipeline, body: RecordsToPredict) -> Response:
+def predict(served: PipelineParam, body: RecordsToPredict) -> Response:
     """Predict records with the newest checkpoint, without logging, requesting or learning."""
     return json_response(served.scoring.predict(body.records))
 
@@ -91,7 +91,7 @@ def predict(served: ServedPipeline, body: RecordsToPredict) -> Response:
     responses=_ANSWERS,
     dependencies=FOR_SCORERS,
 )
-def explain(served: ServedPipeline, body: RecordsToExplain) -> Response:
+def explain(served: PipelineParam, body: RecordsToExplain) -> Response:
     """Return each feature's contribution (SHAP values) to the committee's scores of records."""
     return json_response(served.scoring.explain(body.records))
 

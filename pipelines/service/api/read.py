@@ -6,8 +6,8 @@ from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
-from streamboost.pipelines.service.api.common import CurrentUser, ServedPipeline, error_descriptions
-from streamboost.pipelines.service.labelling.served import ServedState
+from streamboost.pipelines.service.api.common import CurrentUser, PipelineParam, error_descriptions
+from streamboost.pipelines.service.labelling.served import ServedPipeline
 from streamboost.pipelines.status.record_filter import RecordFilter
 
 __all__ = ["router"]
@@ -50,26 +50,26 @@ def list_pipelines(request: Request) -> list[PipelineSummary]:
 
 
 @router.get("/pipelines/{pipeline}/status", responses=_NAMED)
-def status_documents(served: ServedPipeline, user: CurrentUser) -> dict[str, Document]:
+def status_documents(served: PipelineParam, user: CurrentUser) -> dict[str, Document]:
     """Return the status documents by name; blind annotators get only those without class counts."""
     return served.blind_mode.visible_documents(user, served.status.documents())
 
 
 @router.get("/pipelines/{pipeline}/points", responses=_NAMED)
-def chart_points(served: ServedPipeline, user: CurrentUser, since: Since = 0) -> list[Document]:
+def chart_points(served: PipelineParam, user: CurrentUser, since: Since = 0) -> list[Document]:
     """Return the points of the time charts later than `since` (ms since 1970), the oldest first."""
     return served.blind_mode.visible_points(user, served.status.chart_points(since))
 
 
 @router.get("/pipelines/{pipeline}/marks", responses=_NAMED)
-def chart_marks(served: ServedPipeline, since: Since = 0) -> list[Document]:
+def chart_marks(served: PipelineParam, since: Since = 0) -> list[Document]:
     """Return the chart events (promotion, drift, command) with an id above `since`, in order."""
     return served.status.chart_marks(since)
 
 
 @router.get("/pipelines/{pipeline}/predictions", responses=_NAMED)
 def newest_predictions(
-    served: ServedPipeline, user: CurrentUser, limit: Limit = 100
+    served: PipelineParam, user: CurrentUser, limit: Limit = 100
 ) -> list[Document]:
     """Return the newest predictions, the newest first; blind annotators see those they answered."""
     found = served.status.predictions(limit)
@@ -78,7 +78,7 @@ def newest_predictions(
 
 @router.get("/pipelines/{pipeline}/dead_letters", responses=_NAMED)
 def newest_dead_letters(
-    served: ServedPipeline, user: CurrentUser, limit: Limit = 100
+    served: PipelineParam, user: CurrentUser, limit: Limit = 100
 ) -> list[Document]:
     """Return the newest dead letters, the newest first.
 
@@ -89,7 +89,7 @@ def newest_dead_letters(
 
 @router.get("/pipelines/{pipeline}/judged", responses=_NAMED)
 def labelled_records(
-    served: ServedPipeline,
+    served: PipelineParam,
     user: CurrentUser,
     true: Class = None,
     predicted: Class = None,
@@ -105,7 +105,9 @@ def labelled_records(
 # The id is a query parameter, not part of the path: an id may contain slashes, or be two dots.
 @router.get("/pipelines/{pipeline}/record", responses=_NAMED)
 def record_details(
-    served: ServedPipeline, user: CurrentUser, id: Annotated[str, Query(description="the record's")]
+    served: PipelineParam,
+    user: CurrentUser,
+    id: Annotated[str, Query(description="the record's")],
 ) -> Document:
     """Return the data of a requested or labelled record, with its explanation.
 
@@ -120,7 +122,7 @@ def record_details(
 
 
 @router.get("/pipelines/{pipeline}/served_versions", responses=_NAMED)
-def active_and_earlier_versions(served: ServedPipeline, user: CurrentUser) -> list[Document]:
+def active_and_earlier_versions(served: PipelineParam, user: CurrentUser) -> list[Document]:
     """Return the active and earlier models, oldest first, each with its number of predictions.
 
     If labelling is blind, the list is empty for annotators.
@@ -129,25 +131,25 @@ def active_and_earlier_versions(served: ServedPipeline, user: CurrentUser) -> li
 
 
 @router.get("/pipelines/{pipeline}/requests", responses=_NAMED)
-def open_requests(served: ServedPipeline, user: CurrentUser, limit: Limit = 100) -> list[Document]:
+def open_requests(served: PipelineParam, user: CurrentUser, limit: Limit = 100) -> list[Document]:
     """Return the open requests, the largest utility first; blind annotators see no predictions."""
     return served.blind_mode.visible_records(user, served.status.requests(limit))
 
 
 @router.get("/pipelines/{pipeline}/versions", responses=_NAMED)
-def kept_versions(served: ServedPipeline) -> list[CommitteeVersion]:
+def retained_versions(served: PipelineParam) -> list[CommitteeVersion]:
     """Return the stored model versions, the oldest first."""
     learner = served.status.document("learner") or {}
     return [_committee_version(kept) for kept in learner.get("versions", [])]
 
 
-def _pipeline_summary(served: ServedState) -> PipelineSummary:
+def _pipeline_summary(served: ServedPipeline) -> PipelineSummary:
     published = served.status.document("pipeline")
     return PipelineSummary(
         name=served.name,
         state=None if published is None else published.get("state"),
-        labels_refused=served.labels.refusal,
-        records_refused=served.records.refusal,
+        labels_refused=served.labels.configuration_error,
+        records_refused=served.records.configuration_error,
         trouble=served.queue.write_error,
     )
 

@@ -8,8 +8,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.service.api.predict import MOST, json_response
-from streamboost.pipelines.service.labelling.served import ServedState
-from streamboost.pipelines.service.scoring import Scoring
+from streamboost.pipelines.service.labelling.served import ServedPipeline
+from streamboost.pipelines.service.scoring import CheckpointScorer
 
 __all__ = ["PredictFastPath"]
 
@@ -26,7 +26,7 @@ class PredictFastPath:
     stored ``person`` in the request's state.
     """
 
-    def __init__(self, app: ASGIApp, pipelines: Mapping[str, ServedState]) -> None:
+    def __init__(self, app: ASGIApp, pipelines: Mapping[str, ServedPipeline]) -> None:
         self.app = app
         self._pipelines = pipelines
 
@@ -39,11 +39,11 @@ class PredictFastPath:
         message = await receive()
         found = _predict_small_request(scoring, message)
         if found is None:
-            await self.app(scope, _receive_starting_with(message, receive), send)
+            await self.app(scope, _prepend_message(message, receive), send)
         else:
             await json_response(found)(scope, receive, send)
 
-    def _permitted_scorer(self, scope: Scope) -> Scoring | None:
+    def _permitted_scorer(self, scope: Scope) -> CheckpointScorer | None:
         """Return the scorer for a predict request, if the user may score; None otherwise."""
         if scope["type"] != "http" or scope["method"] != "POST" or _PLAIN not in scope["headers"]:
             return None
@@ -56,7 +56,7 @@ class PredictFastPath:
         return served.scoring
 
 
-def _predict_small_request(scoring: Scoring, message: Message) -> dict[str, Any] | None:
+def _predict_small_request(scoring: CheckpointScorer, message: Message) -> dict[str, Any] | None:
     """Return the predictions for a request body; None if it is too large, invalid or must wait."""
     body: bytes = message.get("body", b"")
     if message.get("more_body", False) or len(body) > _SHORT or not scoring.is_ready:
@@ -75,7 +75,7 @@ def _predict_small_request(scoring: Scoring, message: Message) -> dict[str, Any]
         return None
 
 
-def _receive_starting_with(message: Message, receive: Receive) -> Receive:
+def _prepend_message(message: Message, receive: Receive) -> Receive:
     """Return a `receive` function that first returns `message`, which was received before."""
     pending = [message]
 

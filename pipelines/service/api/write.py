@@ -14,10 +14,10 @@ from streamboost.escaping import escaped
 from streamboost.pipelines.service.api.common import (
     FOR_OPERATORS,
     CurrentUser,
-    ServedPipeline,
+    PipelineParam,
     error_descriptions,
 )
-from streamboost.pipelines.service.auth.names import LONGEST_NAME, name_key
+from streamboost.pipelines.service.auth.names import LONGEST_NAME, comparison_key
 from streamboost.pipelines.service.auth.users import PROGRAM, User, Users
 from streamboost.pipelines.state.commands import Command, Kind
 
@@ -118,30 +118,30 @@ class QueuedCommand(BaseModel):
 
 @router.post("/pipelines/{pipeline}/labels", status_code=201, responses=_WRITES)
 def post_labels(
-    request: Request, served: ServedPipeline, user: CurrentUser, body: LabelsIn
+    request: Request, served: PipelineParam, user: CurrentUser, body: LabelsIn
 ) -> WrittenCount:
     """Write labels to the pipeline's labels source: all of them, or none."""
     people: Users = request.app.state.people
     names: dict[str | None, str] = {}
     labels = []
     for one in body.labels:
-        key = None if one.source is None else name_key(one.source)
+        key = None if one.source is None else comparison_key(one.source)
         if key not in names:
             names[key] = _annotator_name(people, user, one.source)
         labels.append(Label(one.id, label_as_text(one.label), one.time, names[key]))
-    served.queue.post(user, labels)
+    served.queue.post_labels(user, labels)
     return WrittenCount(written=len(labels))
 
 
 def _annotator_name(people: Users, user: User, source: str | None) -> str:
     """Return the annotator of a label: the user, or the `source` that a program names."""
-    if source is None or name_key(source) == name_key(user.name):
+    if source is None or comparison_key(source) == comparison_key(user.name):
         return user.name
     if user != PROGRAM:
         raise HTTPException(
             403, f"your labels are {user.name}'s: leave `source` out, or send the token"
         )
-    return people.known_spelling(source)
+    return people.canonical_name(source)
 
 
 @router.post(
@@ -150,7 +150,7 @@ def _annotator_name(people: Users, user: User, source: str | None) -> str:
     responses=_WRITES,
     dependencies=FOR_OPERATORS,
 )
-def post_records(served: ServedPipeline, body: RecordsIn) -> WrittenCount:
+def post_records(served: PipelineParam, body: RecordsIn) -> WrittenCount:
     """Write records to the pipeline's source: all of them, or none."""
     served.records.write(body.records)
     return WrittenCount(written=len(body.records))
@@ -162,7 +162,7 @@ def post_records(served: ServedPipeline, body: RecordsIn) -> WrittenCount:
     responses=_WRITES,
     dependencies=FOR_OPERATORS,
 )
-def post_command(served: ServedPipeline, body: CommandIn) -> QueuedCommand:
+def post_command(served: PipelineParam, body: CommandIn) -> QueuedCommand:
     """Queue a command, which the pipeline applies with its next batch.
 
     A command with an unknown version or class is refused; `new` allows a new class as the target

@@ -229,10 +229,10 @@ class Guard:
         """Return the user (None: unauthenticated), and whether the request has a wrong secret."""
         scheme, _, given = connection.headers.get("authorization", "").partition(" ")
         is_bearer = scheme.lower() == "bearer"
-        if is_bearer and (program := self._people.by_token(given.strip())):
+        if is_bearer and (program := self._people.authenticate_token(given.strip())):
             return program, False
         cookie = connection.cookies.get(self._settings.cookie, "")
-        person = self._people.by_cookie(cookie) if cookie else None
+        person = self._people.authenticate_cookie(cookie) if cookie else None
         return person, person is None and bool(cookie or is_bearer)
 
     def _seconds_until_allowed(self, person: User, rate: RateLimiter) -> float:

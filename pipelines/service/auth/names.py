@@ -7,7 +7,7 @@ from html import unescape
 from streamboost.connectors.messages.labels import unprintable_character_fault
 from streamboost.errors import DataError
 
-__all__ = ["LONGEST_NAME", "name_key", "validated_name"]
+__all__ = ["LONGEST_NAME", "comparison_key", "validated_name"]
 
 LONGEST_NAME = 100
 
@@ -53,10 +53,10 @@ def validated_name(raw_name: str) -> str:
     return name
 
 
-def name_key(name: str) -> str:
+def comparison_key(name: str) -> str:
     """Return a key that is equal for names differing only in case, width and spaces.
 
-    >>> name_key("Ann Lee") == name_key("\\uff41nn  LEE")
+    >>> comparison_key("Ann Lee") == comparison_key("\\uff41nn  LEE")
     True
     """
     return unicodedata.normalize("NFKC", _nfkc_normalized(name).casefold())

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from streamboost.errors import ModelFileError, StateError
-from streamboost.pipelines.service.auth.names import name_key
+from streamboost.pipelines.service.auth.names import comparison_key
 from streamboost.storage import write_bytes
 
 __all__ = ["SESSION_SECONDS", "Role", "Session", "Sessions"]
@@ -65,7 +65,7 @@ class Sessions:
             raise StateError(f"nobody can log in: {error}; make room on its disk") from error
         return cookie
 
-    def by_cookie(self, cookie: str) -> Session | None:
+    def find_session(self, cookie: str) -> Session | None:
         """Return the session of a cookie; None if it has ended or expired."""
         session = _read_session(self._session_file(cookie))
         return None if session is None or session.until <= self._clock() else session
@@ -74,11 +74,13 @@ class Sessions:
         """End the session of this cookie."""
         self._session_file(cookie).unlink(missing_ok=True)
 
-    def end_all(self, name: str) -> int:
+    def end_user_sessions(self, name: str) -> int:
         """End all sessions of the user `name`; return their number."""
-        key = name_key(name)
+        key = comparison_key(name)
         found = [
-            file for file, session in self._files_and_sessions() if name_key(session.name) == key
+            file
+            for file, session in self._files_and_sessions()
+            if comparison_key(session.name) == key
         ]
         for file in found:
             file.unlink(missing_ok=True)

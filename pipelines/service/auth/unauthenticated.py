@@ -9,7 +9,7 @@ __all__ = ["Connection", "UnauthenticatedConnections"]
 class Connection(Protocol):
     """A connection that can be closed."""
 
-    def end(self) -> None:
+    def abort(self) -> None:
         """Close the connection at once."""
 
 
@@ -54,4 +54,4 @@ class UnauthenticatedConnections:
     def _evict_oldest(self, address: str) -> None:
         oldest = next(iter(self._by_address[address]))
         self.remove(oldest, address)
-        oldest.end()
+        oldest.abort()

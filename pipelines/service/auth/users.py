@@ -14,7 +14,7 @@ from pathlib import Path
 from secrets import token_urlsafe
 
 from streamboost.errors import DataError
-from streamboost.pipelines.service.auth.names import name_key, validated_name
+from streamboost.pipelines.service.auth.names import comparison_key, validated_name
 from streamboost.pipelines.service.auth.sessions import Role, Session, Sessions
 
 __all__ = ["PROGRAM", "SCORER", "User", "Users"]
@@ -75,9 +75,9 @@ class Users:
     >>> people = Users("a secret", Path(mkdtemp()))
     >>> key = people.create_login_link("ann", "annotator")
     >>> cookie = people.log_in(key)
-    >>> people.by_cookie(cookie).name
+    >>> people.authenticate_cookie(cookie).name
     'ann'
-    >>> people.log_in(key) is None, people.by_cookie("forged") is None
+    >>> people.log_in(key) is None, people.authenticate_cookie("forged") is None
     (True, True)
     """
 
@@ -103,8 +103,8 @@ class Users:
 
         Raises DataError if the name is not allowed.
         """
-        name = self.known_spelling(name)
-        if name_key(name) == PROGRAM.name:
+        name = self.canonical_name(name)
+        if comparison_key(name) == PROGRAM.name:
             raise DataError(f"the name {name!r} is what programs go by: give another")
         key = token_urlsafe(32)
         now = self._clock()
@@ -115,7 +115,7 @@ class Users:
             self._links[_key_hash(key)] = _PendingLoginLink(now + _LINK_SECONDS, name, role)
         return key
 
-    def known_spelling(self, raw_name: str) -> str:
+    def canonical_name(self, raw_name: str) -> str:
         """Return the stored spelling of a person's name, or the name itself if it is new.
 
         Names that differ only in case, width or spaces belong to one person. A spelling that is
@@ -124,14 +124,14 @@ class Users:
         Raises DataError if the name is not allowed.
         """
         name = validated_name(raw_name)
-        key = name_key(name)
+        key = comparison_key(name)
         names = {link.name for link in list(self._links.values())}
         names |= {session.name for session in self._sessions.valid_sessions()} | {
             *self.annotators()
         }
         if name in names:
             return name
-        return min((one for one in names if name_key(one) == key), default=name)
+        return min((one for one in names if comparison_key(one) == key), default=name)
 
     def pending_login(self, key: str) -> tuple[str, Role] | None:
         """Return name and role of a login link's `key`; None if it was used or has expired."""
@@ -155,24 +155,24 @@ class Users:
         """End the session of this cookie."""
         self._sessions.end(cookie)
 
-    def log_out_all(self, name: str) -> int:
+    def log_out_user(self, name: str) -> int:
         """End all sessions and unused login links of `name`; return their number."""
-        key = name_key(name)
+        key = comparison_key(name)
         with self._lock:
-            links = {k: link for k, link in self._links.items() if name_key(link.name) != key}
+            links = {k: link for k, link in self._links.items() if comparison_key(link.name) != key}
             ended, self._links = len(self._links) - len(links), links
-        return ended + self._sessions.end_all(name)
+        return ended + self._sessions.end_user_sessions(name)
 
     def valid_sessions(self) -> list[Session]:
         """Return the valid sessions, sorted by name."""
         return self._sessions.valid_sessions()
 
-    def by_cookie(self, cookie: str) -> User | None:
+    def authenticate_cookie(self, cookie: str) -> User | None:
         """Return the user of a session cookie; None if the session has ended or expired."""
-        found = self._sessions.by_cookie(cookie)
+        found = self._sessions.find_session(cookie)
         return None if found is None else User(found.name, found.seat, found.role)
 
-    def by_token(self, token: str) -> User | None:
+    def authenticate_token(self, token: str) -> User | None:
         """Return the user of a token, compared in constant time; None if the token is wrong."""
         word = token.encode("utf-8", "surrogateescape")
         if hmac.compare_digest(word, self._token):

@@ -17,7 +17,7 @@ from streamboost.pipelines.service.labelling.store import (
 )
 from streamboost.pipelines.service.labelling.writers import LabelWriter
 
-__all__ = ["MARGIN", "LabelOutbox", "StatusOfRequests"]
+__all__ = ["MARGIN", "LabelOutbox", "RequestOutcomeReader"]
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ WATCHED_EVERY = 1_000
 """Milliseconds between two such looks: a pipeline does not say more."""
 
 
-class StatusOfRequests(RequestReader, Protocol):
+class RequestOutcomeReader(RequestReader, Protocol):
     """Protocol of the requests and their outcomes, as `StatusReader` returns them."""
 
     def labelled_record(self, id: str) -> dict[str, Any] | None:
@@ -55,7 +55,7 @@ class LabelOutbox:
     def __init__(
         self,
         store: LabellingStore,
-        requests: StatusOfRequests,
+        requests: RequestOutcomeReader,
         labels: LabelWriter,
         grace: int,
         clock: Callable[[], int],
@@ -79,7 +79,7 @@ class LabelOutbox:
         try:
             due = self._move_due_labels_to_writing(at_once=at_once)
             if due:
-                self._labels.deliver([_label_message(entry) for entry in due])
+                self._labels.append_validated([_label_message(entry) for entry in due])
                 self._set_stage_of_entries(due, "written")
             if late := self._find_late_labels():
                 self._set_stage_of_entries(late, "late")
@@ -97,14 +97,14 @@ class LabelOutbox:
 
         A label is due when its undo window has ended.
         """
-        with self._store.reading() as connection:
+        with self._store.read_transaction() as connection:
             query = "SELECT 1 FROM entries WHERE stage IN ('held', 'writing') LIMIT 1"
             if connection is None or connection.execute(query).fetchone() is None:
                 return []
             waiting = undoable_entries(connection)
         now = self._clock()
         due = [entry.number for entry in waiting if at_once or self._is_label_due(entry, now)]
-        with self._store.writing() as connection:
+        with self._store.write_transaction() as connection:
             # It may have been taken back meanwhile.
             _set_stage(connection, due, "writing", "AND stage = 'held'")
             return entries_to_write(connection)
@@ -125,7 +125,7 @@ class LabelOutbox:
         if 0 <= now - self._looked < WATCHED_EVERY:
             return []
         self._looked = now
-        with self._store.reading() as connection:
+        with self._store.read_transaction() as connection:
             entries = [] if connection is None else written_answers(connection, WATCHED)
         self._settled &= {entry.number for entry in entries}
         late = []
@@ -144,7 +144,7 @@ class LabelOutbox:
         return late
 
     def _set_stage_of_entries(self, entries: list[LabellingEntry], stage: str) -> None:
-        with self._store.writing() as connection:
+        with self._store.write_transaction() as connection:
             _set_stage(connection, [entry.number for entry in entries], stage)
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from sqlite3 import Connection
 from statistics import median
 
-__all__ = ["LabellingProgress", "annotator_progress", "answered_ids", "disagreements"]
+__all__ = ["LabellingProgress", "annotator_progress", "answered_ids", "conflicting_labels"]
 
 BREAK = 300_000
 """Milliseconds between two labels from which the gap counts as a break."""
@@ -52,7 +52,7 @@ def answered_ids(connection: Connection, person: str, ids: Iterable[str]) -> set
     return {id for id in ids if connection.execute(query, (id, person)).fetchone()}
 
 
-def disagreements(
+def conflicting_labels(
     connection: Connection, ids: Iterable[str]
 ) -> dict[str, list[tuple[str, str | int]]]:
     """Return pairs of annotator and label, by record id, for records with differing labels.

@@ -15,24 +15,20 @@ from sqlite3 import Connection
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import StateError
 from streamboost.pipelines.service.auth.users import PROGRAM, User
-from streamboost.pipelines.service.labelling.leases import (
-    Leases,
-    OpenRequest,
-    is_answered,
-)
-from streamboost.pipelines.service.labelling.outbox import LabelOutbox, StatusOfRequests
+from streamboost.pipelines.service.labelling.leases import Leases, OpenRequest, is_answered
+from streamboost.pipelines.service.labelling.outbox import LabelOutbox, RequestOutcomeReader
 from streamboost.pipelines.service.labelling.progress import (
     LabellingProgress,
     annotator_progress,
     answered_ids,
-    disagreements,
+    conflicting_labels,
 )
 from streamboost.pipelines.service.labelling.store import (
     Action,
     EntryStage,
     LabellingEntry,
     LabellingStore,
-    annotators,
+    annotator_names,
     insert_entry,
     newest_entries,
     newest_label,
@@ -72,7 +68,7 @@ class LabelQueue:
     def __init__(
         self,
         path: Path,
-        requests: StatusOfRequests,
+        requests: RequestOutcomeReader,
         labels: LabelWriter,
         *,
         grace: int = 3_000,
@@ -97,20 +93,20 @@ class LabelQueue:
         """Error text of the last `write_due`; None if it succeeded."""
         return self._delivery.trouble
 
-    def next(self, person: User) -> OpenRequest | None:
+    def lease_next(self, person: User) -> OpenRequest | None:
         """Return the request that `person` has leased, or lease the most useful free one.
 
         Return None if no request is left. Another call renews the lease. Requests that `person`
         skipped come last; requests marked as not sure are never returned again.
         """
         ids = self._requests.request_ids()
-        with self._store.writing() as connection:
+        with self._store.write_transaction() as connection:
             return self._leases.lease_next(connection, person, ids)
 
     def renew_lease(self, person: User, id: str) -> OpenRequest | None:
         """Renew the lease of record `id`; return its request, None if `person` cannot label it."""
         request = self._requests.request(id)
-        with self._store.writing() as connection:
+        with self._store.write_transaction() as connection:
             is_theirs = self._leases.lease_holder(connection, id) in (None, person.seat)
             # In another window they may have gone on to another record.
             is_theirs &= self._leases.leased_record_id(connection, person) in (None, id)
@@ -123,7 +119,7 @@ class LabelQueue:
 
     def answer(self, person: User, id: str, label: str | int) -> LabellingEntry:
         """Store a label of record `id` by `person` durably, to be written after the undo window."""
-        (tidy,) = self._labels.check([Label(id, label)])
+        (tidy,) = self._labels.validate([Label(id, label)])
         return self._record_action(person, id, "label", tidy.label)
 
     def skip(self, person: User, id: str) -> LabellingEntry:
@@ -141,7 +137,7 @@ class LabelQueue:
 
         Raises StateError if there is no action, or if the label was written already.
         """
-        with self._store.writing() as connection:
+        with self._store.write_transaction() as connection:
             found = newest_entries(connection, 1, seat=person.seat)
             if not found:
                 raise StateError("there is nothing to undo")
@@ -161,23 +157,23 @@ class LabelQueue:
 
     def release_lease(self, person: User) -> None:
         """End the lease of the session of `person`."""
-        with self._store.writing() as connection:
+        with self._store.write_transaction() as connection:
             connection.execute("DELETE FROM leases WHERE seat = ?", (person.seat,))
 
-    def post(self, person: User, labels: Sequence[Label]) -> None:
+    def post_labels(self, person: User, labels: Sequence[Label]) -> None:
         """Write all `labels` at once, without an undo window, or none of them.
 
         Operators and programs may label any record. Annotators may label requested records, and
         change their own labels.
         """
-        tidy = self._labels.check(labels)
+        tidy = self._labels.validate(labels)
         now = self._clock()
         # In one transaction, so that nobody else answers the same meanwhile.
-        with self._store.writing() as connection:
+        with self._store.write_transaction() as connection:
             if person.role != "operator":
                 for label in tidy:
                     self._require_may_label(connection, person, label.id)
-            self._labels.deliver(tidy)
+            self._labels.append_validated(tidy)
             for label in tidy:
                 request = self._requests.request(label.id)
                 sequence = 0 if request is None else request["sequence"]
@@ -204,7 +200,7 @@ class LabelQueue:
                 "no effect: the first label of a record stays, as [labels] "
                 'on_conflict = "first" says'
             )
-        with self._store.writing() as connection:
+        with self._store.write_transaction() as connection:
             found = [
                 entry
                 for entry in newest_entries(connection, 1, below=number + 1)
@@ -221,7 +217,7 @@ class LabelQueue:
                     if before.person != person.name
                     else f"you saw the prediction of record {before.id!r}: ask an operator"
                 )
-            (tidy,) = self._labels.check([Label(before.id, label)])
+            (tidy,) = self._labels.validate([Label(before.id, label)])
             if (since := newest_label(connection, before.id, number)) is not None:
                 raise StateError(
                     f"record {before.id!r} is {since.label!r} by now, as {since.person} says: "
@@ -242,9 +238,9 @@ class LabelQueue:
 
         A label from outside this queue has the entry number 0; only operators may correct it.
         """
-        if not self._corrects or self._labels.refusal is not None:
+        if not self._corrects or self._labels.configuration_error is not None:
             return None
-        with self._store.reading() as connection:
+        with self._store.read_transaction() as connection:
             given = None if connection is None else newest_label(connection, id)
         if given is None:
             there = LabellingEntry(0, 0, "", "", id, 0, "label", label, "written")
@@ -255,33 +251,33 @@ class LabelQueue:
         """Return the labelling progress of `person`; the day begins at this machine's midnight."""
         now = time.localtime(self._clock() / 1000)
         midnight = time.mktime((*now[:3], 0, 0, 0, 0, 0, -1))
-        with self._store.reading() as connection:
+        with self._store.read_transaction() as connection:
             if connection is None:
                 return LabellingProgress()
             return annotator_progress(connection, person.name, int(midnight * 1000))
 
     def answered_ids(self, person: User, ids: Iterable[str]) -> set[str]:
         """Return the subset of the record `ids` that `person` has labelled."""
-        with self._store.reading() as connection:
+        with self._store.read_transaction() as connection:
             return set() if connection is None else answered_ids(connection, person.name, ids)
 
     def is_open(self, id: str) -> bool:
         """Return whether the label of the record `id` is requested now."""
         return self._requests.request(id) is not None
 
-    def disagreements(self, ids: Iterable[str]) -> dict[str, list[tuple[str, str | int]]]:
+    def conflicting_labels(self, ids: Iterable[str]) -> dict[str, list[tuple[str, str | int]]]:
         """Return pairs of annotator and label, by record id, for records with differing labels."""
-        with self._store.reading() as connection:
-            return {} if connection is None else disagreements(connection, ids)
+        with self._store.read_transaction() as connection:
+            return {} if connection is None else conflicting_labels(connection, ids)
 
-    def annotators(self) -> list[str]:
+    def annotator_names(self) -> list[str]:
         """Return the names of all annotators with an entry, sorted."""
-        with self._store.reading() as connection:
-            return [] if connection is None else annotators(connection)
+        with self._store.read_transaction() as connection:
+            return [] if connection is None else annotator_names(connection)
 
     def history(self, limit: int = 100, below: int = 2**62) -> list[LabellingEntry]:
         """Return up to `limit` entries with a number less than `below`, the newest first."""
-        with self._store.reading() as connection:
+        with self._store.read_transaction() as connection:
             return [] if connection is None else newest_entries(connection, limit, below=below)
 
     def write_due(self, *, at_once: bool = False) -> int:
@@ -299,7 +295,7 @@ class LabelQueue:
         self, person: User, id: str, action: Action, label: str | int | None = None
     ) -> LabellingEntry:
         stage: EntryStage = "held" if action == "label" else "noted"
-        with self._store.writing() as connection:
+        with self._store.write_transaction() as connection:
             request = self._answerable_request(connection, person, id)
             connection.execute("DELETE FROM leases WHERE id = ?", (id,))
             now = self._clock()

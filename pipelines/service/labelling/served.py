@@ -20,18 +20,18 @@ from streamboost.pipelines.service.labelling.blind import BlindMode
 from streamboost.pipelines.service.labelling.queue import LabelQueue
 from streamboost.pipelines.service.labelling.store import FILE
 from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordWriter
-from streamboost.pipelines.service.scoring import Scoring
+from streamboost.pipelines.service.scoring import CheckpointScorer
 from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.naming import refuse_unknown_names
 from streamboost.pipelines.status.reader import Status, StatusReader
 from streamboost.pipelines.status.record_filter import RecordFilter
 
-__all__ = ["ServedState", "find_config"]
+__all__ = ["ServedPipeline", "find_config"]
 
 
 @dataclass(frozen=True)
-class ServedState:
+class ServedPipeline:
     """Status, label queue and writers of one pipeline.
 
     The pipeline may be running, stopped or not started yet: no lock is taken.
@@ -42,10 +42,10 @@ class ServedState:
     queue: LabelQueue
     labels: LabelWriter
     records: RecordWriter
-    scoring: Scoring
+    scoring: CheckpointScorer
 
     @classmethod
-    def from_config(cls, config: Config) -> "ServedState":
+    def from_config(cls, config: Config) -> "ServedPipeline":
         """Return the state of the pipeline of `config`; files are opened at their first use."""
         state, mask = State(config.state), config.mask
         told = config.sections.build_schema()
@@ -62,7 +62,7 @@ class ServedState:
         queue = LabelQueue(
             state.path / FILE, status, labels, mask=mask, corrects=corrects, blind=blind
         )
-        return cls(config, status, queue, labels, records, Scoring(state))
+        return cls(config, status, queue, labels, records, CheckpointScorer(state))
 
     @property
     def blind_mode(self) -> BlindMode:

@@ -17,7 +17,7 @@ __all__ = [
     "EntryStage",
     "LabellingEntry",
     "LabellingStore",
-    "annotators",
+    "annotator_names",
     "entries_to_write",
     "insert_entry",
     "newest_entries",
@@ -77,13 +77,13 @@ class LabellingStore:
         self._mask = mask
 
     @contextmanager
-    def reading(self) -> Iterator[Connection | None]:
+    def read_transaction(self) -> Iterator[Connection | None]:
         """Context manager with a connection that reads a consistent snapshot; None: no entries."""
         with mask_errors(self._mask), self._database.read_transaction() as connection:
             yield connection if connection and table_exists(connection, "entries") else None
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def write_transaction(self) -> Iterator[Connection]:
         """Context manager with a connection in a write transaction; creates missing tables."""
         with mask_errors(self._mask), self._database.write_transaction() as connection:
             if not table_exists(connection, "entries"):
@@ -137,7 +137,7 @@ def newest_label(connection: Connection, id: str, above: int = 0) -> LabellingEn
     return None if row is None else LabellingEntry(*row)
 
 
-def annotators(connection: Connection) -> list[str]:
+def annotator_names(connection: Connection) -> list[str]:
     """Return the names of all annotators with an entry, sorted.
 
     The index is searched once per name, whatever the number of entries.

@@ -41,7 +41,7 @@ class SourceWriter:
         self._lock = threading.Lock()
 
     @property
-    def refusal(self) -> str | None:
+    def configuration_error(self) -> str | None:
         """Error text if the source cannot be written to, else None."""
         return str(self._sink) if isinstance(self._sink, ConfigurationError) else None
 
@@ -82,11 +82,11 @@ class LabelWriter(SourceWriter):
         self._kind = kind
 
     @property
-    def classes(self) -> Sequence[str | int]:
+    def allowed_labels(self) -> Sequence[str | int]:
         """Allowed labels from the pipeline file; empty if all labels are allowed."""
         return self._schema.classes
 
-    def check(self, labels: Sequence[Label]) -> list[Label]:
+    def validate(self, labels: Sequence[Label]) -> list[Label]:
         """Return `labels` with ids and values normalized as the pipeline will read them.
 
         Raises ConfigurationError if the source cannot be written to, DataError if a label is
@@ -108,14 +108,14 @@ class LabelWriter(SourceWriter):
     def write(self, labels: Sequence[Label]) -> list[Label]:
         """Check and append all `labels`, or none of them; return the labels as written.
 
-        Raises the errors of `check`, and ConnectorError if the write fails.
+        Raises the errors of `validate`, and ConnectorError if the write fails.
         """
-        tidy = self.check(labels)
-        self.deliver(tidy)
+        tidy = self.validate(labels)
+        self.append_validated(tidy)
         return tidy
 
-    def deliver(self, labels: Sequence[Label]) -> None:
-        """Append labels that `check` has returned before, without another check."""
+    def append_validated(self, labels: Sequence[Label]) -> None:
+        """Append labels that `validate` has returned before, without another check."""
         schema = self._current_schema()
         self._append_payloads([schema.encode_label(label) for label in labels])
 

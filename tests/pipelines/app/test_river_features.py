@@ -19,7 +19,7 @@ from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.models.transformer import Transformer
-from streamboost.pipelines.service.scoring import Scoring
+from streamboost.pipelines.service.scoring import CheckpointScorer
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.app.test_river_models import EXAMPLE, PIPELINE
 from tests.pipelines.killing import kill
@@ -397,7 +397,7 @@ def test_nobody_else_predicts_by_a_river_transformer(make):
     feed(config, 40)
     run(config, until_idle=True)
     with pytest.raises(StateError, match="no other process reads"):
-        Scoring(State(config.state)).predict([{"amount": 1.0}])
+        CheckpointScorer(State(config.state)).predict([{"amount": 1.0}])
 
 
 @pytest.mark.slow

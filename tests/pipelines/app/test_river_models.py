@@ -14,7 +14,7 @@ from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.models import models as held
-from streamboost.pipelines.service.scoring import Scoring
+from streamboost.pipelines.service.scoring import CheckpointScorer
 from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import kill
@@ -324,7 +324,7 @@ def test_nobody_else_predicts_by_a_river_model(make, make_records):
     feed(config, make_records, 40)
     run(config, until_idle=True)
     with pytest.raises(StateError, match="no other process reads"):
-        Scoring(State(config.state)).predict([{"a": 1, "b": 2}])
+        CheckpointScorer(State(config.state)).predict([{"a": 1, "b": 2}])
 
 
 def test_a_command_for_committees_is_refused_where_a_model_serves(make, make_records):

@@ -16,7 +16,7 @@ from waiting import until
 
 from streamboost.errors import ConfigurationError, StateError, UnavailableError
 from streamboost.escaping import escaped
-from streamboost.pipelines.monitoring.http import AT_ONCE, HealthAddress, HealthServer
+from streamboost.pipelines.monitoring.http import AT_ONCE, HealthServer, HealthServerAddress
 from streamboost.pipelines.monitoring.metrics import Metrics
 from streamboost.pipelines.state.folder import read_or_create_token
 from tests.ports import free_ports
@@ -107,7 +107,7 @@ def opened():
     servers = []
 
     def open_at(**place):
-        place = HealthAddress(0, **place)
+        place = HealthServerAddress(0, **place)
         servers.append(HealthServer(place, "secret", lambda: True, lambda: b"a 1\n"))
         return servers[-1].port
 
@@ -140,7 +140,7 @@ def test_it_listens_on_an_address_of_ipv6(opened):
 
 def test_an_address_that_is_not_this_machines_is_refused():
     with pytest.raises(ConfigurationError, match=r"cannot listen on 192\.0\.2\.7:0 .* 0\.0\.0\.0"):
-        HealthServer(HealthAddress(0, "192.0.2.7"), "secret", lambda: True, lambda: b"")
+        HealthServer(HealthServerAddress(0, "192.0.2.7"), "secret", lambda: True, lambda: b"")
 
 
 def waiting():
@@ -185,7 +185,7 @@ def test_a_certificate_that_cannot_be_used_is_refused(certificate, tmp_path):
     cert, key = certificate
     (tmp_path / "damaged.pem").write_text("damaged")
     for one in ((cert, tmp_path / "none.pem"), (tmp_path / "damaged.pem", key)):
-        place = HealthAddress(0, certificate=one[0], key=one[1])
+        place = HealthServerAddress(0, certificate=one[0], key=one[1])
         with pytest.raises(ConfigurationError, match=r"\[monitor\] certificate = .* PEM"):
             HealthServer(place, "secret", lambda: True, lambda: b"")
 

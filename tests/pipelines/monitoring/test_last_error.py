@@ -10,12 +10,12 @@ from streamboost.errors import ConnectorError
 from streamboost.pipelines.app.inspect import describe, description_text
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.monitoring.last_error import LastError, read_last_error
+from streamboost.pipelines.monitoring.last_error import LastErrorFile, read_last_error
 
 
 def test_the_newest_trouble_is_kept_with_its_batch_and_without_secrets(tmp_path):
     path = tmp_path / "last_error"
-    troubles = LastError(path, lambda text: text.replace("hunter2", "${PASSWORD}"), lambda: 7)
+    troubles = LastErrorFile(path, lambda text: text.replace("hunter2", "${PASSWORD}"), lambda: 7)
     assert read_last_error(path) is None
     troubles.on_error("the first")
     with pytest.raises(ZeroDivisionError), troubles.record_errors():
@@ -25,7 +25,7 @@ def test_the_newest_trouble_is_kept_with_its_batch_and_without_secrets(tmp_path)
 
 
 def test_a_trouble_that_cannot_be_written_down_stops_nobody(tmp_path):
-    LastError(tmp_path / "missing" / "last_error", str, lambda: 0).on_error("x")
+    LastErrorFile(tmp_path / "missing" / "last_error", str, lambda: 0).on_error("x")
     (tmp_path / "damaged").write_bytes(b"{")
     assert read_last_error(tmp_path / "damaged") is None
 

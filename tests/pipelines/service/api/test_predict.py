@@ -10,7 +10,7 @@ from waiting import until
 from streamboost.boosting.committee import Committee
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.service.scoring import Scoring
+from streamboost.pipelines.service.scoring import CheckpointScorer
 from streamboost.pipelines.state.folder import State
 
 PREFIX = "/api/v1/pipelines/test"
@@ -106,7 +106,7 @@ def test_few_records_and_many_are_predicted_alike(site):
 
 
 def test_nobody_waits_in_the_event_loop_for_a_committee_to_load_or_for_others(site, file):
-    scoring = Scoring(State(load(file).state))
+    scoring = CheckpointScorer(State(load(file).state))
     records = some_records(1)
     assert not scoring.is_ready
     scoring.predict(records)
@@ -128,7 +128,7 @@ def test_a_newer_checkpoint_is_gone_by(site, file):
 
 def test_loading_checkpoints_takes_a_small_share_of_the_time_however_often_there_is_a_newer(file):
     config, records, now = load(file), some_records(1, start=9_000), [0.0]
-    scoring = Scoring(State(config.state), clock=lambda: now[0])
+    scoring = CheckpointScorer(State(config.state), clock=lambda: now[0])
     before = scoring.predict(records)["sequence"]
     put(config, "records", some_records(40, start=7_000))
     run(config, until_idle=True)

@@ -135,9 +135,9 @@ def test_a_login_link_grows_old(tmp_path):
 
 def test_a_cookie_is_good_across_a_restart_and_not_under_another_token(people, tmp_path):
     cookie = people.log_in(people.create_login_link("ann", "operator"))
-    found = Users("secret", tmp_path).by_cookie(cookie)
+    found = Users("secret", tmp_path).authenticate_cookie(cookie)
     assert (found.name, found.role) == ("ann", "operator")
-    assert Users("other", tmp_path).by_cookie(cookie) is None
+    assert Users("other", tmp_path).authenticate_cookie(cookie) is None
 
 
 def test_a_cookie_grows_old(tmp_path):
@@ -145,9 +145,9 @@ def test_a_cookie_grows_old(tmp_path):
     people = Users("secret", tmp_path, wall_clock=lambda: now[0])
     cookie = people.log_in(people.create_login_link("ann", "annotator"))
     now[0] += SESSION_SECONDS - 1
-    assert people.by_cookie(cookie).name == "ann"
+    assert people.authenticate_cookie(cookie).name == "ann"
     now[0] += 1
-    assert people.by_cookie(cookie) is None
+    assert people.authenticate_cookie(cookie) is None
     people.log_in(people.create_login_link("ben", "annotator"))
     assert len(list(tmp_path.iterdir())) == 1, "what is too old goes with the next login"
 
@@ -208,27 +208,27 @@ def test_names_that_are_read_alike_are_one_person_in_the_spelling_that_came_firs
     people.log_in(people.create_login_link(first, "annotator"))
     keys = [people.create_login_link(name, "annotator") for name in ALIKE]
     assert {people.pending_login(key) for key in keys} == {(first, "annotator")}
-    assert {people.known_spelling(name) for name in ALIKE} == {first}
-    assert people.log_out_all("ann LEE") == 1 + len(ALIKE)
+    assert {people.canonical_name(name) for name in ALIKE} == {first}
+    assert people.log_out_user("ann LEE") == 1 + len(ALIKE)
     assert people.valid_sessions() == []
 
 
 def test_who_labelled_under_a_name_keeps_its_spelling_without_a_login(people):
     people.annotators = lambda: ["Ann", "ann", "<b>old</b>", "Zoë"]
-    assert [people.known_spelling(name) for name in ("ann", "Ann", "ANN")] == ["ann", "Ann", "Ann"]
-    assert people.known_spelling("ZOË") == "Zoë"
+    assert [people.canonical_name(name) for name in ("ann", "Ann", "ANN")] == ["ann", "Ann", "Ann"]
+    assert people.canonical_name("ZOË") == "Zoë"
 
 
 def test_a_login_from_before_names_were_checked_is_still_good_and_can_be_ended(people, tmp_path):
     cookie = Sessions(tmp_path, b"secret").create("<b>\uff41nn", "annotator")
-    assert people.by_cookie(cookie).name == "<b>\uff41nn"
-    assert people.log_out_all("<b>ann") == 1
-    assert people.by_cookie(cookie) is None
+    assert people.authenticate_cookie(cookie).name == "<b>\uff41nn"
+    assert people.log_out_user("<b>ann") == 1
+    assert people.authenticate_cookie(cookie) is None
 
 
 def test_two_logins_under_one_name_are_two_seats(people):
     seats = {
-        people.by_cookie(people.log_in(people.create_login_link("ann", "annotator"))).seat
+        people.authenticate_cookie(people.log_in(people.create_login_link("ann", "annotator"))).seat
         for _ in "12"
     }
     assert len(seats) == 2
@@ -238,11 +238,15 @@ def test_a_login_ends_for_one_browser_or_for_all_that_somebody_has(people):
     cookies = [people.log_in(people.create_login_link("ann", "annotator")) for _ in range(3)]
     key = people.create_login_link("ann", "annotator")
     people.log_out(cookies[0])
-    assert [people.by_cookie(cookie) is None for cookie in cookies] == [True, False, False]
-    assert people.log_out_all("ann") == 3
+    assert [people.authenticate_cookie(cookie) is None for cookie in cookies] == [
+        True,
+        False,
+        False,
+    ]
+    assert people.log_out_user("ann") == 3
     assert people.valid_sessions() == []
     assert people.log_in(key) is None
-    assert not any(map(people.by_cookie, cookies))
+    assert not any(map(people.authenticate_cookie, cookies))
 
 
 @pytest.mark.parametrize(
@@ -252,5 +256,5 @@ def test_a_damaged_login_is_none(people, tmp_path, damage):
     cookie = people.log_in(people.create_login_link("ann", "annotator"))
     (file,) = tmp_path.iterdir()
     file.write_bytes(damage)
-    assert people.by_cookie(cookie) is None
+    assert people.authenticate_cookie(cookie) is None
     assert people.valid_sessions() == []

@@ -53,7 +53,7 @@ class Desk:
         return LabelQueue(self.path, self.asked, labels, **timing, **self.settings)
 
     def before(self, person):
-        found = self.queue.next(person)
+        found = self.queue.lease_next(person)
         return found and found["id"]
 
     def written(self):

@@ -125,7 +125,7 @@ def test_no_route_shows_a_blind_annotator_counts_of_predicted_classes(blind):
 
 
 def test_every_further_field_of_a_document_is_hidden_by_default(blind):
-    ann = blind.people.by_cookie(blind.browser("ann").cookies[blind.settings.cookie])
+    ann = blind.people.authenticate_cookie(blind.browser("ann").cookies[blind.settings.cookie])
     blindfold, status = blind.served.blind_mode, blind.served.status
     id = status.request_ids()[0]
     named = status.request(id) | {
@@ -193,9 +193,9 @@ def test_pages_show_a_blind_annotator_no_counts_and_no_label_of_a_requested_reco
 
 
 def test_others_labels_are_hidden_of_a_record_that_is_requested(blind):
-    ann = blind.people.by_cookie(blind.browser("ann").cookies[blind.settings.cookie])
+    ann = blind.people.authenticate_cookie(blind.browser("ann").cookies[blind.settings.cookie])
     olga_client = blind.browser("olga", "operator")
-    olga = blind.people.by_cookie(olga_client.cookies[blind.settings.cookie])
+    olga = blind.people.authenticate_cookie(olga_client.cookies[blind.settings.cookie])
     blindfold, status = blind.served.blind_mode, blind.served.status
     requested, labelled = (
         status.request_ids()[0],
@@ -257,7 +257,7 @@ def test_no_read_route_shows_others_label_of_a_requested_record(relabelled):
 def test_who_answered_a_record_before_sees_no_other_label_of_it_once_requested(relabelled):
     site, id = relabelled
     ann = site.browser("ann")
-    with site.served.queue._store.writing() as connection:
+    with site.served.queue._store.write_transaction() as connection:
         entry = LabellingEntry(0, 1, "ann", "seat", id, 0, "label", "left", "written")
         put_entry(connection, entry)
     assert asked_by(ann, "record", id=id)["label"] in ("left", "right"), "the guess was shown"
@@ -285,7 +285,7 @@ def test_a_limit_does_not_tell_how_many_were_predicted_as_a_class(blind):
     ann, (first, *_) = blind.browser("ann"), asked_by(blind.program(), "judged", predicted="left")
     last = asked_by(blind.program(), "judged", predicted="left")[-1]["id"]
     assert last != first["id"]
-    with blind.served.queue._store.writing() as connection:
+    with blind.served.queue._store.write_transaction() as connection:
         put_entry(
             connection, LabellingEntry(0, 1, "ann", "seat", last, 0, "label", "left", "written")
         )

@@ -31,7 +31,7 @@ def test_the_most_useful_is_first_and_stays_with_whoever_looks_at_it(desk):
 
 def test_whoever_has_a_record_that_a_program_answers_gets_another(desk):
     assert desk.before(ANN) == "0"
-    desk.queue.post(PROGRAM, [Label("0", "left")])
+    desk.queue.post_labels(PROGRAM, [Label("0", "left")])
     assert desk.before(ANN) == "1"
 
 
@@ -107,7 +107,7 @@ def test_an_answer_that_came_too_late_is_called_so_and_counts_for_nothing(desk):
 
 def test_what_is_still_asked_or_was_never_asked_is_not_called_late(desk):
     desk.queue.answer(ANN, "0", "left")
-    desk.queue.post(PROGRAM, [Label("77", "left")])
+    desk.queue.post_labels(PROGRAM, [Label("77", "left")])
     desk.asked.kept["0"] = desk.asked.open["0"] | {"asked": True, "labels": []}
     desk.asked.open["1"]["expires"] = desk.now + 3_600_000
     desk.queue.answer(BEN, "1", "left")
@@ -154,7 +154,7 @@ def test_a_record_that_somebody_answered_meanwhile_is_before_nobody(desk):
     desk.queue.answer(BEN, desk.before(BEN), "left")
     desk.queue.undo(ANN)
     assert desk.before(ANN) == "1"
-    desk.queue.post(PROGRAM, [Label("1", "left")])
+    desk.queue.post_labels(PROGRAM, [Label("1", "left")])
     assert desk.before(ANN) == "2"
 
 
@@ -184,7 +184,7 @@ def test_a_record_that_is_asked_for_again_can_be_answered_again(desk):
 
 
 def test_nobody_who_has_logged_in_answers_in_the_name_of_another(desk):
-    desk.queue.post(ANN, [Label("0", "left", source="ben")])
+    desk.queue.post_labels(ANN, [Label("0", "left", source="ben")])
     assert [entry.person for entry in desk.queue.history()] == ["ann"]
 
 
@@ -195,17 +195,17 @@ def test_a_annotator_posts_labels_of_what_they_may_answer_or_change_alone(desk):
     desk.queue.answer(BEN, "1", "left")
     for id in ("0", "1", "3", "77"):  # before ben, answered, asked of others, never asked about
         with pytest.raises(StateError, match=id):
-            desk.queue.post(ANN, [Label("2", "left"), Label(id, "right")])
+            desk.queue.post_labels(ANN, [Label("2", "left"), Label(id, "right")])
     assert desk.written() == []
-    desk.queue.post(ANN, [Label("2", "left")])
-    desk.queue.post(ANN, [Label("2", "right")])  # their own, changed
-    desk.queue.post(boss, [Label("77", "right"), Label("1", "right")])
+    desk.queue.post_labels(ANN, [Label("2", "left")])
+    desk.queue.post_labels(ANN, [Label("2", "right")])  # their own, changed
+    desk.queue.post_labels(boss, [Label("77", "right"), Label("1", "right")])
     assert [label for _, label, _ in desk.written()] == ["left", "right", "right", "right"]
 
 
 def test_a_label_posted_over_ones_own_that_is_held_is_the_last(desk):
     desk.queue.answer(ANN, desk.before(ANN), "left")
-    desk.queue.post(ANN, [Label("0", "right")])
+    desk.queue.post_labels(ANN, [Label("0", "right")])
     assert desk.queue.write_due(at_once=True) == 0
     assert desk.written() == [("0", "right", None)]
 
@@ -214,7 +214,7 @@ def test_where_labelling_is_blind_an_answer_stays_however_it_is_taken_back(tmp_p
     desk = Desk(tmp_path, 2, blind=True)
     ways = [
         lambda id: desk.queue.answer(ANN, id, "right"),
-        lambda id: desk.queue.post(ANN, [Label(id, "right")]),
+        lambda id: desk.queue.post_labels(ANN, [Label(id, "right")]),
         lambda id: desk.queue.correct_label(ANN, 1, "right"),
         lambda id: desk.queue.skip(ANN, id),
     ]
@@ -249,7 +249,7 @@ def test_blind_labelling_asks_nobody_again_about_a_record_whose_guess_was_shown(
 
 
 def test_labels_that_a_program_posts_are_written_at_once_and_kept(desk):
-    desk.queue.post(PROGRAM, [Label("0", "left"), Label("77", "right", 5, "bot")])
+    desk.queue.post_labels(PROGRAM, [Label("0", "left"), Label("77", "right", 5, "bot")])
     assert desk.written() == [("0", "left", None), ("77", "right", "bot")]
     assert [(e.id, e.person, e.stage) for e in desk.queue.history()] == [
         ("77", "bot", "written"),
@@ -278,7 +278,7 @@ def test_where_labels_cannot_be_written_nothing_is_taken(tmp_path):
     queue = LabelQueue(tmp_path / "labelling.db", Asked(1), refusal)
     with pytest.raises(ConfigurationError, match="from a dataset"):
         queue.answer(ANN, "0", "left")
-    assert refusal.refusal == "they come from a dataset"
+    assert refusal.configuration_error == "they come from a dataset"
 
 
 @pytest.mark.parametrize("error", [UnavailableError, RuntimeError])
@@ -314,10 +314,10 @@ def test_at_the_end_what_is_held_is_written(desk):
 
 def test_a_file_of_another_release_is_refused(desk):
     desk.before(ANN)
-    with desk.queue._store.writing() as connection:
+    with desk.queue._store.write_transaction() as connection:
         connection.execute("PRAGMA user_version = 9")
     with pytest.raises(StateError, match="has format 9"):
-        desk.fresh().next(ANN)
+        desk.fresh().lease_next(ANN)
 
 
 def test_a_record_that_is_asked_about_again_goes_to_somebody_else(desk):
@@ -409,11 +409,11 @@ def test_where_two_people_differ_it_is_said_and_where_they_agree_it_is_not(desk)
         for sequence, (person, label) in enumerate(zip((ANN, BEN), labels, strict=True), 1):
             desk.asked.open[id] = Asked.one(id, 1.0, sequence=sequence)
             desk.queue.answer(person, id, label)
-    found = desk.queue.disagreements(["0", "1", "2"])
+    found = desk.queue.conflicting_labels(["0", "1", "2"])
     assert found == {"0": [("ann", "left"), ("ben", "right")]}
     first = next(one for one in desk.queue.history() if (one.id, one.person) == ("0", "ben"))
     desk.queue.correct_label(BEN, first.number, "left")
-    assert desk.queue.disagreements(["0", "1"]) == {}
+    assert desk.queue.conflicting_labels(["0", "1"]) == {}
 
 
 def test_a_label_is_its_givers_to_change_and_an_operators_whoever_gave_it(desk):

@@ -23,7 +23,7 @@ from streamboost.pipelines.config.file import LEARNER, load
 from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.auth.settings import AuthSettings
 from streamboost.pipelines.service.auth.users import PROGRAM, Users
-from streamboost.pipelines.service.labelling.served import ServedState, find_config
+from streamboost.pipelines.service.labelling.served import ServedPipeline, find_config
 
 
 def test_a_state_folder_tells_what_its_pipeline_file_says(file):
@@ -65,7 +65,7 @@ def test_a_pipeline_is_found_without_what_only_its_learner_needs(file, monkeypat
     for path in (file, file.parent / "state"):
         config = find_config(path)
         assert not config.has_learner_config
-        assert ServedState.from_config(config).is_running() is False
+        assert ServedPipeline.from_config(config).is_running() is False
 
 
 def test_what_a_file_says_of_the_learner_is_left_to_run(file):
@@ -78,8 +78,8 @@ def test_what_a_file_says_of_the_learner_is_left_to_run(file):
 def test_serve_imports_no_compiler_and_no_learner(file):
     code = (
         "import sys, pathlib; from streamboost.pipelines.app import serve;"
-        "from streamboost.pipelines.service.labelling.served import ServedState, find_config;"
-        "ServedState.from_config(find_config(pathlib.Path(sys.argv[1])));"
+        "from streamboost.pipelines.service.labelling.served import ServedPipeline, find_config;"
+        "ServedPipeline.from_config(find_config(pathlib.Path(sys.argv[1])));"
         "print({'numba', 'sklearn', 'scipy', 'pandas', 'river'} & sys.modules.keys())"
     )
     done = subprocess.run(
@@ -131,7 +131,7 @@ def test_what_cannot_be_written_now_is_said_without_what_the_environment_holds(
 
 
 def test_two_pipelines_of_one_name_are_refused(file):
-    pair = [ServedState.from_config(find_config(file)), ServedState.from_config(find_config(file))]
+    pair = [ServedPipeline.from_config(find_config(file)) for _ in range(2)]
     with pytest.raises(ConfigurationError, match="two pipelines are called 'test'"):
         create_app(pair, AuthSettings("secret"), Users("secret", file.parent))
 
@@ -246,7 +246,7 @@ def test_readiness_says_no_while_labels_wait(file, monkeypatch):
     with site_of(file) as site:
         program, ready = site.program(), site.stranger()
         assert ready.get("/readyz").status_code == 200
-        monkeypatch.setattr(site.served.labels, "deliver", fail)
+        monkeypatch.setattr(site.served.labels, "append_validated", fail)
         asked = program.post("/api/v1/pipelines/test/labelling/next").json()["request"]["id"]
         body = {"id": asked, "label": "left"}
         assert program.post("/api/v1/pipelines/test/labelling/answer", json=body).is_success
@@ -261,7 +261,7 @@ def test_where_the_first_label_stays_no_answer_is_changed(tmp_path):
     labels = '[labels]\nconnector = "sqlite"\nstream = "labels"\non_conflict = "{}"'
     for rule, corrects in (("first", False), ("vote", True)):
         file = make_file(tmp_path / rule, labels.format(rule))
-        served = ServedState.from_config(find_config(file))
+        served = ServedPipeline.from_config(find_config(file))
         assert served.queue._corrects is corrects
         served.close()
 
@@ -274,7 +274,7 @@ def test_an_answer_that_the_pipeline_found_expired_is_told_to_have_come_too_late
     config = load(file)
     put(config, "records", some_records(20))
     run(config, until_idle=True)
-    with closing(ServedState.from_config(find_config(file))) as served:
+    with closing(ServedPipeline.from_config(find_config(file))) as served:
         queue = served.queue
         first, second = served.status.request_ids()[:2]
         queue.answer(PROGRAM, first, "left")
