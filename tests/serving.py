@@ -105,7 +105,7 @@ class Site:
 
     def cookie_of(self, browser):
         """Return the headers by which somebody else passes for `browser`."""
-        name = self.settings.cookie
+        name = self.settings.cookie_name
         return {"Cookie": f"{name}={browser.cookies[name]}", "Origin": self.url}
 
     def echo(self):

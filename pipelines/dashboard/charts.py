@@ -130,10 +130,10 @@ class Curves:
 
 def accuracy_curves(view: StatusSnapshot) -> Curves:
     """Build the curves of the unbiased and naive accuracy, and the repeat-last-label baseline."""
-    found = _metric_at_points(view, "accuracy")
+    found = _metric_series(view, "accuracy")
     unbiased = [_rounded_estimate_entry(one, "value") for one in found]
-    naive = [_rounded_metric_value(one) for one in _metric_at_points(view, "naive")]
-    repeated = [_rounded_metric_value(one) for one in _metric_at_points(view, "repeat_last")]
+    naive = [_rounded_metric_value(one) for one in _metric_series(view, "naive")]
+    repeated = [_rounded_metric_value(one) for one in _metric_series(view, "repeat_last")]
     if not any(one is not None for one in (*unbiased, *naive, *repeated)):
         return Curves(_missing_accuracy_text(view))
     low, high = ([_rounded_estimate_entry(one, end) for one in found] for end in ("low", "high"))
@@ -165,16 +165,16 @@ def _unevaluated_records_text(view: StatusSnapshot) -> str:
 def label_budget_curves(view: StatusSnapshot) -> Curves:
     """Build the curves of allowed, requested and answered labels, and of audit requests."""
     series: tuple[Series, ...] = (
-        Series("allowed", _metric_at_points(view, "budget_allowed"), "grey", dash="dotted"),
-        Series("requested", _metric_at_points(view, "requests"), "series-1"),
-        Series("answered", _metric_at_points(view, "answered"), "series-2", dash="dashed"),
+        Series("allowed", _metric_series(view, "budget_allowed"), "grey", dash="dotted"),
+        Series("requested", _metric_series(view, "requests"), "series-1"),
+        Series("answered", _metric_series(view, "answered"), "series-2", dash="dashed"),
     )
     last = view.points[-1] if view.points else {}
     audits = last.get("audits")
     if audits:
         series = (
             *series,
-            Series("random audits", _metric_at_points(view, "audits"), "series-3", dash="dotted"),
+            Series("random audits", _metric_series(view, "audits"), "series-3", dash="dotted"),
         )
     asked, allowed = last.get("requests"), last.get("budget_allowed")
     summary = f"{number_text(asked)} labels requested"
@@ -188,13 +188,13 @@ def label_budget_curves(view: StatusSnapshot) -> Curves:
         if audits
         else "."
     )
-    return _build_curves_of_counts(view, series, summary, integer_axis=True)
+    return _count_curves(view, series, summary, integer_axis=True)
 
 
 def throughput_curves(view: StatusSnapshot) -> Curves:
     """Build the curves of records and labels per second."""
-    records = _rounded_metric_at_points(view, "records_per_second")
-    labels = _rounded_metric_at_points(view, "labels_per_second")
+    records = _rounded_metric_series(view, "records_per_second")
+    labels = _rounded_metric_series(view, "labels_per_second")
     series = (
         Series("records", records, "series-1"),
         Series("labels", labels, "series-2", dash="dashed"),
@@ -202,12 +202,12 @@ def throughput_curves(view: StatusSnapshot) -> Curves:
     summary = (
         f"{_last_value_text(records)} records and {_last_value_text(labels)} labels per second."
     )
-    return _build_curves_of_counts(view, series, summary, integer_axis=False)
+    return _count_curves(view, series, summary, integer_axis=False)
 
 
 def latency_curves(view: StatusSnapshot) -> Curves:
     """Build the curve of the time from reading a batch to its commit."""
-    taken = _rounded_metric_at_points(view, "batch_seconds")
+    taken = _rounded_metric_series(view, "batch_seconds")
     if not any(one is not None for one in taken):
         return Curves("Shown once a batch has been committed.")
     series = (Series("batch", taken, "series-1"),)
@@ -228,7 +228,7 @@ def lag_curves(view: StatusSnapshot) -> Curves:
 
 def committee_size_curves(view: StatusSnapshot) -> Curves:
     """Build the curve of the committee's number of trees, and mark new versions."""
-    trees, versions = _metric_at_points(view, "trees"), _metric_at_points(view, "version")
+    trees, versions = _metric_series(view, "trees"), _metric_series(view, "version")
     if not any(trees):
         n = int(view.document("learner").get("labels") or 0)
         so_far = f"; {count_text(n, 'label')} so far" if n else ""
@@ -250,7 +250,7 @@ _LOOKS: tuple[tuple[str, Dash], ...] = tuple(
 
 def expert_weight_curves(view: StatusSnapshot) -> Curves:
     """Build the curves of the weights of the experts."""
-    found: list[Mapping[str, float]] = [one or {} for one in _metric_at_points(view, "experts")]
+    found: list[Mapping[str, float]] = [one or {} for one in _metric_series(view, "experts")]
     names = list(dict.fromkeys(name for one in found for name in one))
     if not names:
         return Curves("Shown if experts are configured (key experts in [committee]).")
@@ -266,7 +266,7 @@ def expert_weight_curves(view: StatusSnapshot) -> Curves:
     )
 
 
-def _build_curves_of_counts(
+def _count_curves(
     view: StatusSnapshot, series: Sequence[Series], summary: str, *, integer_axis: bool
 ) -> Curves:
     if not view.points:
@@ -293,9 +293,9 @@ def _point_times(view: StatusSnapshot) -> list[int]:
     return [int(point["time"]) for point in view.points]
 
 
-def _rounded_metric_at_points(view: StatusSnapshot, metric: str) -> list[float | None]:
+def _rounded_metric_series(view: StatusSnapshot, metric: str) -> list[float | None]:
     """Return a metric's value at each point, rounded to four significant digits."""
-    return [None if one is None else float(f"{one:.4g}") for one in _metric_at_points(view, metric)]
+    return [None if one is None else float(f"{one:.4g}") for one in _metric_series(view, metric)]
 
 
 def _last_value_text(
@@ -306,7 +306,7 @@ def _last_value_text(
     return format_value(None if value is None else float(f"{value:.2g}"))
 
 
-def _metric_at_points(view: StatusSnapshot, metric: str) -> list[Any]:
+def _metric_series(view: StatusSnapshot, metric: str) -> list[Any]:
     return [point.get(metric) for point in view.points]
 
 

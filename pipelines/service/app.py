@@ -73,7 +73,7 @@ def _api_router(settings: AuthSettings) -> APIRouter:
     """Create the API's router; its security schemes document the checks of the guard."""
     checked = [
         Security(HTTPBearer(auto_error=False, description="the token from its file")),
-        Security(APIKeyCookie(name=settings.cookie, auto_error=False, description="a login")),
+        Security(APIKeyCookie(name=settings.cookie_name, auto_error=False, description="a login")),
     ]
     api = APIRouter(prefix="/api/v1", dependencies=checked, responses=error_descriptions())
     for part in (predict, read, write, labelling, logins):  # the most frequent requests first

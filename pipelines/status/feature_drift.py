@@ -29,7 +29,7 @@ __all__ = [
     "SHIFTED",
     "DriftHistory",
     "FeatureDrift",
-    "FeatureHistory",
+    "FeatureDriftHistory",
     "Moment",
     "ReferenceSummary",
     "change_point",
@@ -229,7 +229,7 @@ Moment = tuple[int, int]
 
 
 @dataclass(slots=True)
-class FeatureHistory:
+class FeatureDriftHistory:
     """Drift history of a feature: its largest PSI, and the start of its first shift.
 
     `peak` is the largest PSI, and `peaked` its time. `began` is the time at which the PSI first
@@ -246,7 +246,7 @@ class FeatureHistory:
     shifted: bool = False
 
 
-_COURSE = tuple(one.name for one in fields(FeatureHistory))
+_COURSE = tuple(one.name for one in fields(FeatureDriftHistory))
 
 
 @dataclass(slots=True)
@@ -256,14 +256,14 @@ class DriftHistory:
     Only full windows of `RECORDS` rows are used, as the PSI of fewer rows is mostly noise.
     """
 
-    known: dict[str, FeatureHistory] = field(default_factory=dict)
+    known: dict[str, FeatureDriftHistory] = field(default_factory=dict)
 
     def restore(self, features: Iterable[Mapping[str, Any]]) -> None:
         """Restore the histories from the statistics of features that an earlier run published."""
         for one in features:
             if one.get("peak") is not None:
                 told = {key: one[key] for key in _COURSE}
-                self.known[one["name"]] = msgspec.convert(told, FeatureHistory)
+                self.known[one["name"]] = msgspec.convert(told, FeatureDriftHistory)
 
     def update(
         self,
@@ -282,7 +282,7 @@ class DriftHistory:
         """
         for one in features:
             if n >= RECORDS and (index := one["psi"]) is not None:
-                course = self.known.setdefault(one["name"], FeatureHistory())
+                course = self.known.setdefault(one["name"], FeatureDriftHistory())
                 course.shifted = index >= SHIFTED
                 if index > course.peak:
                     course.peak, course.peaked = round(index, 4), now[1]

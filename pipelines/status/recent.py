@@ -100,7 +100,7 @@ class RecentRows:
     Attributes
     ----------
     seen : number of rows added
-    first : the first rows, or those since `restart_first_rows`; None until there are enough
+    first : the first rows, or those since `reset_first_rows`; None until there are enough
     """
 
     def __init__(self, n_features: int, n_rows: int = RECORDS, *, wanted: bool = True) -> None:
@@ -125,7 +125,7 @@ class RecentRows:
         """Whether there are too few first rows, so that all rows must be added."""
         return self._wanted > 0
 
-    def restart_first_rows(self) -> None:
+    def reset_first_rows(self) -> None:
         """Drop the first rows, and collect new ones from the next row on."""
         self.first, self._wanted = None, len(self._rows)
 
@@ -174,7 +174,7 @@ class IntervalCollector:
         self._answered.extend((true, said) for true, said, p in answers if not isnan(p))
         if any(training.kind == "drift" for training in effects.trainings):
             self._apply_deferred_batches()
-            self.rows.restart_first_rows()
+            self.rows.reset_first_rows()
         if len(effects.records):
             self._defer_batch(effects)
         self._add_chart_events(effects)

@@ -231,7 +231,7 @@ class Guard:
         is_bearer = scheme.lower() == "bearer"
         if is_bearer and (program := self._people.authenticate_token(given.strip())):
             return program, False
-        cookie = connection.cookies.get(self._settings.cookie, "")
+        cookie = connection.cookies.get(self._settings.cookie_name, "")
         person = self._people.authenticate_cookie(cookie) if cookie else None
         return person, person is None and bool(cookie or is_bearer)
 

@@ -73,10 +73,10 @@ def login_router(
         cookie = await run_in_threadpool(people.log_in, key)
         if cookie is None:
             return _invalid_key_response(request, failures)
-        people.log_out(request.cookies.get(settings.cookie, ""))
+        people.log_out(request.cookies.get(settings.cookie_name, ""))
         answer = RedirectResponse("/", 303)
         answer.set_cookie(
-            settings.cookie,
+            settings.cookie_name,
             cookie,
             max_age=SESSION_SECONDS,
             httponly=True,
@@ -86,10 +86,10 @@ def login_router(
 
     @router.post(LOGOUT)
     async def log_out(request: Request) -> Response:
-        people.log_out(request.cookies.get(settings.cookie, ""))
+        people.log_out(request.cookies.get(settings.cookie_name, ""))
         content = "<p>To log in again, open a new login link.</p>"
         answer = _html_page(request, "Logged out", content)
-        answer.delete_cookie(settings.cookie, **_cookie_attributes(request))
+        answer.delete_cookie(settings.cookie_name, **_cookie_attributes(request))
         return answer
 
     return router

@@ -50,7 +50,7 @@ class AuthSettings:
     patience: float = 10.0
 
     @property
-    def cookie(self) -> str:
+    def cookie_name(self) -> str:
         """Name of the cookie; browsers accept the prefix ``__Host-`` only over https."""
         return f"{'__Host-' if self.is_secure else ''}streamboost-{self.port}"
 

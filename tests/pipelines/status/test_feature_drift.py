@@ -69,7 +69,7 @@ def test_the_newest_rows_are_kept_and_the_first_since_a_restart(sizes, n_rows, r
     rows, seen, since = RecentRows(1, n_rows), [], []
     for i, size in enumerate(sizes):
         if i == restarted:
-            rows.restart_first_rows()
+            rows.reset_first_rows()
             since = []
         batch = list(range(len(seen), len(seen) + size))
         rows.add(np.array(batch, dtype=np.float32).reshape(-1, 1))

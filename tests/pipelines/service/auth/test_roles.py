@@ -124,15 +124,15 @@ def test_a_login_link_asks_before_it_logs_anybody_in(site):
         assert answer.status_code == 403
         assert site.stranger(**headers).post("/login", params={"key": key}).status_code == 403
     assert site.stranger().post("/login", params={"key": key}).status_code == 403
-    assert site.people.authenticate_cookie(ann.cookies[site.settings.cookie]).name == "ann"
+    assert site.people.authenticate_cookie(ann.cookies[site.settings.cookie_name]).name == "ann"
 
 
 def test_who_logs_in_anew_is_logged_out_as_whoever_they_were(site):
     browser = site.browser("ann")
-    before = browser.cookies[site.settings.cookie]
+    before = browser.cookies[site.settings.cookie_name]
     browser.post("/login", params={"key": site.people.create_login_link("ben", "annotator")})
     assert site.people.authenticate_cookie(before) is None
-    assert site.people.authenticate_cookie(browser.cookies[site.settings.cookie]).name == "ben"
+    assert site.people.authenticate_cookie(browser.cookies[site.settings.cookie_name]).name == "ben"
 
 
 @pytest.mark.parametrize("way", ["button", "operator", "file"])

@@ -125,7 +125,7 @@ def test_no_route_shows_a_blind_annotator_counts_of_predicted_classes(blind):
 
 
 def test_every_further_field_of_a_document_is_hidden_by_default(blind):
-    ann = blind.people.authenticate_cookie(blind.browser("ann").cookies[blind.settings.cookie])
+    ann = blind.people.authenticate_cookie(blind.browser("ann").cookies[blind.settings.cookie_name])
     blindfold, status = blind.served.blind_mode, blind.served.status
     id = status.request_ids()[0]
     named = status.request(id) | {
@@ -193,9 +193,9 @@ def test_pages_show_a_blind_annotator_no_counts_and_no_label_of_a_requested_reco
 
 
 def test_others_labels_are_hidden_of_a_record_that_is_requested(blind):
-    ann = blind.people.authenticate_cookie(blind.browser("ann").cookies[blind.settings.cookie])
+    ann = blind.people.authenticate_cookie(blind.browser("ann").cookies[blind.settings.cookie_name])
     olga_client = blind.browser("olga", "operator")
-    olga = blind.people.authenticate_cookie(olga_client.cookies[blind.settings.cookie])
+    olga = blind.people.authenticate_cookie(olga_client.cookies[blind.settings.cookie_name])
     blindfold, status = blind.served.blind_mode, blind.served.status
     requested, labelled = (
         status.request_ids()[0],
