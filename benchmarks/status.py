@@ -260,7 +260,7 @@ def measure(folder, n_turns, n_clients, rate, *, alone=False, pinned=False):
             if n:
                 arms[name] = Arm(publisher, stack.enter_context(watching(folder, kind, n)))
         looking = [arm.lookers for arm in arms.values() if arm.lookers is not None]
-        points = stack.enter_context(closing(StatusReader(state.path))).points
+        points = stack.enter_context(closing(StatusReader(state.path))).chart_points
         # The first publication takes long, after which there is none for long.
         is_ready = (lambda: len(points()) >= 5) if alone else (lambda: True)
 

@@ -160,7 +160,7 @@ def test_what_is_chosen_as_disputed_or_contested_is_what_its_page_calls_so(truth
     with TemporaryDirectory() as folder:
         file = StatusFile(Path(folder) / FILE)
         file.write({"records": {"7": (1, truth, "a", json.dumps({"labels": labels}))}})
-        count = StatusReader(Path(folder)).count
+        count = StatusReader(Path(folder)).count_records
         assert (
             count(RecordFilter(disputed=True))
             == is_disputed(found)
