@@ -31,11 +31,11 @@ from streamboost.pipelines.state.folder import State
 
 __all__ = [
     "STEADY",
+    "are_models_deterministic",
     "call_factory",
     "check_models",
     "create_models",
     "factory_names",
-    "is_deterministic",
     "transform_messages",
 ]
 
@@ -128,7 +128,7 @@ def create_models(config: Config, schema: Schema, state: State) -> Models | None
         block,
         state.path,
         _river_version_text(),
-        lambda: is_deterministic(config, samples()),
+        lambda: are_models_deterministic(config, samples()),
     )
 
 
@@ -191,7 +191,9 @@ def transform_messages(
     return found
 
 
-def is_deterministic(config: Config, records: Sequence[tuple[Mapping[str, Any], Time]]) -> bool:
+def are_models_deterministic(
+    config: Config, records: Sequence[tuple[Mapping[str, Any], Time]]
+) -> bool:
     """Return whether the external models ignore the seed of Python's hashes.
 
     The models are trained on `records`, pairs of record and timestamp, in two processes with
@@ -251,7 +253,7 @@ def check_models(config: Config, records: Sequence[tuple[Mapping[str, Any], Time
     """
     for section_name, factory in factory_names(config).items():
         call_factory(section_name, factory, config.folder)
-    if is_deterministic(config, records):
+    if are_models_deterministic(config, records):
         return f"{len(factory_names(config))} made; {STEADY}, by {min(len(records), _MOST)} records"
     return (
         f"{len(factory_names(config))} made; not {STEADY}, so that replays are not compared: sort "

@@ -11,7 +11,7 @@ from streamboost.connectors.base import CommittedBatch
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 from streamboost.escaping import escaped
-from streamboost.pipelines.app.connect import Connectors, connect
+from streamboost.pipelines.app.connect import Connectors, create_connectors
 from streamboost.pipelines.config.compatibility import (
     commits_to_kafka,
     pipeline_name,
@@ -23,7 +23,7 @@ from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
 from streamboost.pipelines.status.formatting import COUNTERS, RECORDS_APART, UNUSABLE
 
-__all__ = ["NO_FIGURE", "annotator_lines", "describe", "description_text", "metric_lines"]
+__all__ = ["NO_FIGURE", "annotator_lines", "describe", "format_description", "metric_lines"]
 
 
 def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _query_committed_batch_and_lag(
     checkpoint. The reasons have the keys "committed" and "lag".
     """
     unknown: dict[str, str] = {}
-    with closing(connect(config)) as connectors:
+    with closing(create_connectors(config)) as connectors:
         try:
             committed = connectors.transaction.committed()
             bookmarks = _source_bookmarks(connectors, committed, manifest)
@@ -193,12 +193,12 @@ NO_FIGURE = "too few answers"
 _WIDTH = 21
 
 
-def description_text(description: dict[str, Any]) -> str:
+def format_description(description: dict[str, Any]) -> str:
     """Format the result of `describe` as escaped lines of text."""
-    return "\n".join(map(escaped, _lines_of_description(description)))
+    return "\n".join(map(escaped, _description_lines(description)))
 
 
-def _lines_of_description(description: dict[str, Any]) -> list[str]:
+def _description_lines(description: dict[str, Any]) -> list[str]:
     running = "running" if description["running"] else "not running"
     sequence, unknown = description["sequence"], description["unknown"]
     checkpoint = description["checkpoint"]

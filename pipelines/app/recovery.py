@@ -30,14 +30,14 @@ from streamboost.errors import (
     ModelFileError,
     StateError,
 )
-from streamboost.pipelines.config.compatibility import refuse_other_config
+from streamboost.pipelines.config.compatibility import refuse_incompatible_config
 from streamboost.pipelines.config.connectors.base import Endpoint
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state import commands
-from streamboost.pipelines.state.copies import Copies, Copy, FolderTarget, RemoteTarget
+from streamboost.pipelines.state.copies import CheckpointCopy, CopyStore, FolderTarget, RemoteTarget
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
 from streamboost.storage import unseal, write_bytes
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 __all__ = [
     "CheckpointCopier",
     "InitialModel",
-    "checkpoint_copies",
     "copy_checkpoints",
-    "initial_model",
+    "create_copy_store",
+    "load_initial_model",
     "rebuild_state",
     "refuse_lost_state",
     "save_initial_model",
@@ -67,7 +67,7 @@ class InitialModel:
     digest: str
 
 
-def initial_model(config: Config, state: State) -> InitialModel | None:
+def load_initial_model(config: Config, state: State) -> InitialModel | None:
     """Return the initial committee of the pipeline; None: no initial committee.
 
     Raises ConfigurationError if its file cannot be read.
@@ -145,12 +145,15 @@ class CheckpointCopier(Observer):
     Parameters
     ----------
     copies : store that the copies are written to
-    read : function from a batch's number to the `Copy` of its checkpoint
+    read : function from a batch's number to the `CheckpointCopy` of its checkpoint
     notify_error : function that is called between batches with the text of an error
     """
 
     def __init__(
-        self, copies: Copies, read: Callable[[int], Copy], notify_error: Callable[[str], None]
+        self,
+        copies: CopyStore,
+        read: Callable[[int], CheckpointCopy],
+        notify_error: Callable[[str], None],
     ) -> None:
         self._copies = copies
         self._read = read
@@ -240,7 +243,7 @@ class CheckpointCopier(Observer):
         )
 
 
-def checkpoint_copies(config: Config) -> Copies | None:
+def create_copy_store(config: Config) -> CopyStore | None:
     """Return the store of checkpoint copies; None: no copies are configured.
 
     Raises ConfigurationError if the package for the protocol of the address is not installed.
@@ -248,24 +251,24 @@ def checkpoint_copies(config: Config) -> Copies | None:
     where = config.sections.pipeline.checkpoint_copy
     if where is None:
         return None
-    return Copies(
+    return CopyStore(
         RemoteTarget(where) if "://" in where else FolderTarget(config.resolve(where)), config.name
     )
 
 
 @contextmanager
-def copy_checkpoints(copies: Copies | None, runner: Runner) -> Iterator[None]:
+def copy_checkpoints(copies: CopyStore | None, runner: Runner) -> Iterator[None]:
     """Context manager that copies the newest checkpoint, and then each one that `runner` saves."""
     checkpoints, versions = runner.checkpoints, runner.pipeline.versions
     if copies is None or checkpoints is None:
         yield
         return
 
-    def read_copy(sequence: int) -> Copy:
+    def read_copy(sequence: int) -> CheckpointCopy:
         path = checkpoints.path(sequence)
-        copy = Copy.from_files(str(path), path.read_bytes(), {})
+        copy = CheckpointCopy.from_files(str(path), path.read_bytes(), {})
         files = {version: versions.file(version) for version in copy.manifest["versions"]}
-        return Copy(
+        return CheckpointCopy(
             copy.checkpoint, {n: file.read_bytes() for n, file in files.items()}, copy.manifest
         )
 
@@ -286,7 +289,7 @@ def copy_checkpoints(copies: Copies | None, runner: Runner) -> Iterator[None]:
 
 
 def refuse_lost_state(
-    config: Config, committed: CommittedBatch | None, copies: Copies | None
+    config: Config, committed: CommittedBatch | None, copies: CopyStore | None
 ) -> None:
     """Raise StateError if no batch is committed, but a copy of an earlier state exists."""
     if committed is not None or copies is None or not (known := copies.sequences):
@@ -306,7 +309,7 @@ def rebuild_state(
     state: State,
     transaction: Transaction,
     committed: CommittedBatch | None,
-    copies: Copies | None,
+    copies: CopyStore | None,
 ) -> CommittedBatch:
     """Rebuild a lost state folder from the journal or the newest copy of a checkpoint.
 
@@ -348,7 +351,7 @@ def rebuild_state(
     _restore_command_offset(state, committed)
     made = "the journal"
     if copy is not None and copies is not None:
-        copies.rename_newer(copy.sequence)  # damaged, or of another release
+        copies.rename_newer_copies(copy.sequence)  # damaged, or of another release
         made = f"the copy of batch {copy.sequence} in {copies.place}"
     _log.warning(
         "%s is made again from %s. Lost: %s", state.path, made, _describe_lost_data(config, copy)
@@ -364,12 +367,12 @@ def _verify_origin_configuration(
 
     Raises StateError if the fingerprint is that of another configuration.
     """
-    refuse_other_config(config, state, origin["fingerprint"], origin["configuration"])
+    refuse_incompatible_config(config, state, origin["fingerprint"], origin["configuration"])
     return origin
 
 
 def _committed_batch_of_copy(
-    config: Config, copy: Copy | None, copies: Copies | None
+    config: Config, copy: CheckpointCopy | None, copies: CopyStore | None
 ) -> CommittedBatch:
     """Return the batch and source positions of a checkpoint's copy; StateError if `copy` is None.
 
@@ -413,7 +416,7 @@ def _load_origin_from_journal(transaction: Transaction) -> dict[str, str]:
 
 
 def _load_origin_from_copy(
-    copy: Copy, transaction: Transaction, committed: CommittedBatch
+    copy: CheckpointCopy, transaction: Transaction, committed: CommittedBatch
 ) -> dict[str, str]:
     """Return `origin` (schema, configuration, fingerprint) of a checkpoint's copy.
 
@@ -462,7 +465,7 @@ def _is_stored_in_state_log(config: Config, section: Endpoint) -> bool:
     return place is not None and place.system == os.path.realpath(config.connector_context.log)
 
 
-def _describe_lost_data(config: Config, copy: Copy | None) -> str:
+def _describe_lost_data(config: Config, copy: CheckpointCopy | None) -> str:
     """Return a text that lists the data that a rebuild cannot restore."""
     lost = (
         "commands that waited, the history in status.db, who labelled what (labelling.db), Label "

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.app.connect import refuse_missing_topics
-from streamboost.pipelines.app.distributed import require_distributed, topic_of
-from streamboost.pipelines.config.connectors.kafka import KafkaInput, cluster_of
+from streamboost.pipelines.app.distributed import require_distributed_scoring, section_topic
+from streamboost.pipelines.config.connectors.kafka import KafkaInput, kafka_cluster
 from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.distributed.topics import models_topic, scorers_group, scoring_log_topic
@@ -25,7 +25,7 @@ __all__ = ["build_scorer", "score"]
 
 def score(config: Config, stop: StopToken) -> int:
     """Run a scorer until a stop request; return the number of records that it scored."""
-    require_distributed(config)
+    require_distributed_scoring(config)
     section = config.sections.pipeline
     with stop.interruptible():
         stop.retry_until_success(lambda: refuse_missing_topics(config), section.poll_interval)
@@ -43,12 +43,12 @@ def build_scorer(config: Config, stop: StopToken) -> "Scorer":
     from streamboost.pipelines.distributed.partition_task import TaskSettings
     from streamboost.pipelines.distributed.scorer import Scorer, Topics
 
-    section, cluster = config.sections.pipeline, cluster_of(config.connector_context)
+    section, cluster = config.sections.pipeline, kafka_cluster(config.connector_context)
     topics = Topics(
-        topic_of(config, "source"),
-        topic_of(config, "predictions"),
-        topic_of(config, "requests"),
-        topic_of(config, "dead_letters"),
+        section_topic(config, "source"),
+        section_topic(config, "predictions"),
+        section_topic(config, "requests"),
+        section_topic(config, "dead_letters"),
         scoring_log_topic(config.name),
     )
     worker = f"{socket.gethostname()}:{os.getpid()}:{token_hex(3)}"

@@ -34,10 +34,10 @@ def learn(
     """
     if child:
         exit_when_stdin_closes()
-    from streamboost.pipelines.app.distributed import require_distributed
+    from streamboost.pipelines.app.distributed import require_distributed_scoring
     from streamboost.pipelines.config.file import load
 
-    require_distributed(load(path, learner=False))
+    require_distributed_scoring(load(path, learner=False))
     run_pipeline(path, until_idle, upgrade, rebuild, log_json=log_json, child=child)
 
 

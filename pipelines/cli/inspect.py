@@ -47,5 +47,5 @@ def inspect(
         config = load(path, learner=False)
         with mask_secrets(config.mask):
             found = inspection.describe(config.state, config)
-    said = json.dumps(found, indent=2) if as_json else inspection.description_text(found)
+    said = json.dumps(found, indent=2) if as_json else inspection.format_description(found)
     print_lines(*said.split("\n"))

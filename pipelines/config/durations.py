@@ -45,7 +45,7 @@ class WindowSize:
             return f"{self.records} records"
         return f"{(self.milliseconds or 0) / 1000:g} seconds"
 
-    def has_passed(self, since: StreamTime, now: StreamTime) -> bool:
+    def has_elapsed(self, since: StreamTime, now: StreamTime) -> bool:
         """Return whether a window that began at `since` has ended at `now`."""
         if self.records is not None:
             return now.records - since.records >= self.records

@@ -220,12 +220,10 @@ def _build_learner_part(
     values = _select_known_parameters(
         section, values, known or inspect.signature(factory).parameters, problems
     )
-    while (error := _error_of_construction(factory, values)) is not None:
+    while (error := _construction_error(factory, values)) is not None:
         # An error concerns the keys whose removal changes the error. Remove these keys, and repeat.
         about = [
-            k
-            for k in values
-            if _error_of_construction(factory, _without_keys(values, [k])) != error
+            k for k in values if _construction_error(factory, _without_keys(values, [k])) != error
         ]
         key = about[0] if len(about) == 1 else None
         error += renamed_value_hint(section, key, values.get(key or ""))
@@ -236,7 +234,7 @@ def _build_learner_part(
     return factory(**values) if len(problems) == before else None
 
 
-def _error_of_construction(factory: Callable[..., object], values: Mapping[str, Any]) -> str | None:
+def _construction_error(factory: Callable[..., object], values: Mapping[str, Any]) -> str | None:
     try:
         factory(**values)
     except ValueError as error:

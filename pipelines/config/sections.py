@@ -24,7 +24,7 @@ from streamboost.pipelines.config.connectors.base import (
 from streamboost.pipelines.config.connectors.files import FilesInput
 from streamboost.pipelines.config.connectors.formats import SchemaRegistrySection
 from streamboost.pipelines.config.connectors.inline import InlineLabels
-from streamboost.pipelines.config.connectors.kafka import KafkaSection, name_topics
+from streamboost.pipelines.config.connectors.kafka import KafkaSection, add_default_topics
 from streamboost.pipelines.config.connectors.registry import section_classes
 from streamboost.pipelines.config.connectors.sqlite import (
     SqliteInput,
@@ -289,9 +289,9 @@ class Sections(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _name_topics(cls, tables: Any) -> Any:
-        """Fill in the default names of topics (`name_topics`), before validation."""
-        return name_topics(tables) if isinstance(tables, dict) else tables
+    def _add_default_topics(cls, tables: Any) -> Any:
+        """Fill in the default names of topics (`add_default_topics`), before validation."""
+        return add_default_topics(tables) if isinstance(tables, dict) else tables
 
     @property
     def decision_parameters(self) -> dict[str, Any]:

@@ -307,7 +307,7 @@ def expired_keys(table: Mapping[Any, Any], max_age: WindowSize, now: StreamTime)
     for key, entry in table.items():
         since = entry[0]
         if since is not seen:  # entries of a batch share the start time
-            if not max_age.has_passed(since, now):
+            if not max_age.has_elapsed(since, now):
                 break
             seen = since
         over.append(key)
@@ -392,7 +392,7 @@ class LabelJoin:
         surplus = 0
         if self.has_room_for_labels:
             self._last_match = self._now
-        elif self.window.has_passed(self._last_match, self._now):
+        elif self.window.has_elapsed(self._last_match, self._now):
             surplus = MOST_WAITING // 2
         self.counts.unknown += self._pending_labels.expire(
             self.window, self._for_records.stream_start, surplus

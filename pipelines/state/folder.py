@@ -32,7 +32,7 @@ from secrets import token_urlsafe
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ModelFileError, StateError
 from streamboost.pipelines.state.checkpoints import Checkpoint, Checkpoints
-from streamboost.pipelines.state.copies import Copy
+from streamboost.pipelines.state.copies import CheckpointCopy
 from streamboost.pipelines.state.versions import Versions
 from streamboost.storage import write_bytes
 
@@ -136,7 +136,7 @@ class State:
         self._write_text_if_changed(self.config, configuration)
         self._write_text_if_changed(self._fingerprint, fingerprint + "\n")
 
-    def restore_copy(self, origin: Mapping[str, str], copy: Copy | None) -> None:
+    def restore_copy(self, origin: Mapping[str, str], copy: CheckpointCopy | None) -> None:
         """Write the files that a run needs to continue into an empty state folder.
 
         These are schema and fingerprint of `origin`, and checkpoint and committees of `copy`.

@@ -15,8 +15,8 @@ from streamboost.errors import ConnectorError
 from streamboost.pipelines.config.durations import WindowSize
 
 __all__ = [
-    "Connector",
     "ConnectorContext",
+    "ConnectorSections",
     "Endpoint",
     "Input",
     "LabelNames",
@@ -206,7 +206,7 @@ class RequestsSection(Output):
     )
 
 
-class Connector(NamedTuple):
+class ConnectorSections(NamedTuple):
     """Section classes of one connector: one for each use, such as input or output.
 
     A class is None if the connector does not support the use.

@@ -17,8 +17,8 @@ from streamboost.connectors.files.open import (
     position_unit,
 )
 from streamboost.pipelines.config.connectors.base import (
-    Connector,
     ConnectorContext,
+    ConnectorSections,
     Endpoint,
     Input,
     Output,
@@ -118,4 +118,4 @@ class FilesPredictions(FilesOutput, PredictionsSection):
     """[predictions] into a JSON Lines file."""
 
 
-CONNECTOR = Connector(FilesInput, FilesInput, FilesOutput, FilesRequests, FilesPredictions)
+CONNECTOR = ConnectorSections(FilesInput, FilesInput, FilesOutput, FilesRequests, FilesPredictions)

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from streamboost.connectors.base import Message, SinglePartitionSource, Source
-from streamboost.pipelines.config.connectors.base import Connector, ConnectorContext, Input
+from streamboost.pipelines.config.connectors.base import ConnectorContext, ConnectorSections, Input
 
 __all__ = ["CONNECTOR", "InlineLabels"]
 
@@ -38,4 +38,4 @@ class _EmptySource(SinglePartitionSource):
         return 0
 
 
-CONNECTOR = Connector(labels=InlineLabels)
+CONNECTOR = ConnectorSections(labels=InlineLabels)

@@ -13,8 +13,8 @@ from streamboost.connectors.oracle.oracle import AnswersOracle, NotYetDueRecords
 from streamboost.connectors.oracle.table import OracleLabels
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.config.connectors.base import (
-    Connector,
     ConnectorContext,
+    ConnectorSections,
     Input,
     Output,
     StreamLocation,
@@ -115,4 +115,4 @@ class OracleSection(Input):
         return OracleLabels(context.resolve(self.path), context.answer_fields, context.max_bytes)
 
 
-CONNECTOR = Connector(labels=OracleSection)
+CONNECTOR = ConnectorSections(labels=OracleSection)

@@ -9,8 +9,8 @@ from streamboost.connectors.base import Source
 from streamboost.connectors.river import RiverOracle as Oracle
 from streamboost.connectors.river import RiverSource
 from streamboost.pipelines.config.connectors.base import (
-    Connector,
     ConnectorContext,
+    ConnectorSections,
     Input,
     Output,
     Text,
@@ -67,4 +67,4 @@ class RiverOracle(RiverInput):
         )
 
 
-CONNECTOR = Connector(RiverInput, RiverOracle)
+CONNECTOR = ConnectorSections(RiverInput, RiverOracle)

@@ -9,8 +9,8 @@ from pydantic import Field
 from streamboost.connectors.base import Sink, Source
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.pipelines.config.connectors.base import (
-    Connector,
     ConnectorContext,
+    ConnectorSections,
     Endpoint,
     Input,
     Output,
@@ -78,4 +78,6 @@ class SqlitePredictions(SqliteOutput, PredictionsSection):
     """[predictions] into a SQLite log."""
 
 
-CONNECTOR = Connector(SqliteInput, SqliteInput, SqliteOutput, SqliteRequests, SqlitePredictions)
+CONNECTOR = ConnectorSections(
+    SqliteInput, SqliteInput, SqliteOutput, SqliteRequests, SqlitePredictions
+)

@@ -14,7 +14,7 @@ from streamboost.connectors.messages.outgoing import Label
 from streamboost.pipelines.app.check import check
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
-from streamboost.pipelines.config.connectors.registry import append_sink
+from streamboost.pipelines.config.connectors.registry import open_append_sink
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import Feed, kill, verified
@@ -203,13 +203,15 @@ def test_an_answer_is_written_to_labels_in_avro_and_learned(kept, registry, make
         schema.encode_label(Label(r["id"], label, source="ann"))
         for r, label in zip(records, truth, strict=True)
     ]
-    with closing(append_sink(config.sections.labels, "labels", config.connector_context)) as sink:
+    with closing(
+        open_append_sink(config.sections.labels, "labels", config.connector_context)
+    ) as sink:
         sink.write(labels)
         sink.flush()
     run(config, until_idle=True)
     assert State(config.state).checkpoints.newest()[1]["join"]["labels"] == 30
     with pytest.raises(ValueError, match="their producers' own"):
-        append_sink(config.sections.source, "source", config.connector_context)
+        open_append_sink(config.sections.source, "source", config.connector_context)
 
 
 def test_after_kills_each_record_in_avro_has_one_prediction(kept, registry, make_records):

@@ -20,7 +20,7 @@ from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.app.check import check
 from streamboost.pipelines.app.connect import create_topics, refuse_missing_topics
-from streamboost.pipelines.app.inspect import describe, description_text
+from streamboost.pipelines.app.inspect import describe, format_description
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import load
@@ -122,7 +122,7 @@ def test_inspect_says_that_a_broker_which_is_away_keeps_what_is_to_be_read(
     run(made.config, until_idle=True)
     broker.stop()
     try:
-        said = description_text(describe(made.config.state, made.config)).splitlines()
+        said = format_description(describe(made.config.state, made.config)).splitlines()
     finally:
         broker.start()
     assert said[0] == f"pipeline {made.name}: not running, 2 batches committed"

@@ -12,7 +12,7 @@ from streamboost.pipelines.app.check import check, delivery_guarantee
 from streamboost.pipelines.app.inspect import describe
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
-from streamboost.pipelines.config.connectors.registry import append_sink
+from streamboost.pipelines.config.connectors.registry import open_append_sink
 from streamboost.pipelines.config.file import load, parse
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import kill
@@ -222,4 +222,4 @@ def test_where_that_is_written_what_is_answered_stays(tmp_path, records):
 def test_who_would_write_labels_is_told_that_a_file_answers(tmp_path):
     config = parse(tables(), tmp_path, environment={})
     with pytest.raises(ConfigurationError, match="a file answers in its place"):
-        append_sink(config.sections.labels, "labels", config.connector_context)
+        open_append_sink(config.sections.labels, "labels", config.connector_context)

@@ -9,7 +9,7 @@ from slow import slow
 
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.pipelines.app.check import check
-from streamboost.pipelines.app.inspect import describe, description_text
+from streamboost.pipelines.app.inspect import describe, format_description
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import load
@@ -159,7 +159,7 @@ def test_rivals_are_compared_on_the_same_records_and_never_serve(make, make_reco
     found = describe(config.state)
     shadow_models = found["checkpoint"]["shadow_models"]
     assert set(shadow_models) == {"nb", "lr"}
-    assert "shadow models, share predicted right on arrival" in description_text(found)
+    assert "shadow models, share predicted right on arrival" in format_description(found)
     for figures in shadow_models.values():
         assert figures["since_start"]["records"] == 300
         assert figures["since_start"]["committee"]["accuracy"]["value"] > 0.5

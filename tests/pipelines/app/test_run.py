@@ -21,7 +21,7 @@ from streamboost.pipelines.app import first_records
 from streamboost.pipelines.app.check import delivery_guarantee
 from streamboost.pipelines.app.inspect import describe
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.cli.heap import frozen_heap
+from streamboost.pipelines.cli.heap import freeze_gc_after_recovery
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.shutdown import StopToken
@@ -94,7 +94,7 @@ def test_the_command_line_freezes_the_heap_of_a_run_and_restores_it(tmp_path, ma
     write(tmp_path, records)
     settings = ProcessSettings()
     before = settings.now()
-    with frozen_heap() as freezer:
+    with freeze_gc_after_recovery() as freezer:
         run(config(tmp_path), until_idle=True, observers=[freezer, settings])
     _, thresholds, frozen, *_ = settings.seen[-1]
     assert thresholds == (50_000, *before[1][1:])

@@ -10,8 +10,8 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError
 from streamboost.learner.estimators import default_estimator
 from streamboost.pipelines.config import toml
-from streamboost.pipelines.config.compatibility import bound_config, fingerprint
-from streamboost.pipelines.config.connectors.formats import registry_of
+from streamboost.pipelines.config.compatibility import fingerprint, unchangeable_settings
+from streamboost.pipelines.config.connectors.formats import open_schema_registry
 from streamboost.pipelines.config.connectors.registry import ENDPOINTS, section_classes
 from streamboost.pipelines.config.file import load, parse
 from streamboost.pipelines.config.learner import STRATEGIES
@@ -712,7 +712,7 @@ def test_a_registry_may_move_and_its_password_is_never_shown(tmp_path):
     after = made(tmp_path, {"PASSWORD": "hunter2"}, base=AVRO, schema_registry=account)
     assert fingerprint(before, "salt") == fingerprint(after, "salt")
     assert "hunter2" not in after.to_toml()
-    registry = registry_of(after.connector_context)
+    registry = open_schema_registry(after.connector_context)
     assert "hunter2" not in repr(registry)
     assert registry.ca == str(tmp_path / "ca.pem")
 
@@ -825,8 +825,12 @@ def test_compressed_files_are_read_and_neither_followed_nor_written(tmp_path):
 
 def test_the_monitors_port_may_change_and_what_is_known_beforehand_may_not(tmp_path):
     plain = made(tmp_path)
-    assert bound_config(made(tmp_path, monitor={"port": 9000})) == bound_config(plain)
-    assert bound_config(made(tmp_path, initial_data={"path": "known.csv"})) != bound_config(plain)
+    assert unchangeable_settings(made(tmp_path, monitor={"port": 9000})) == unchangeable_settings(
+        plain
+    )
+    assert unchangeable_settings(
+        made(tmp_path, initial_data={"path": "known.csv"})
+    ) != unchangeable_settings(plain)
     (line,) = problems(tmp_path, monitor={"port": 70_000})
     assert line.startswith("[monitor] port")
 

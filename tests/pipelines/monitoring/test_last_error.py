@@ -7,7 +7,7 @@ import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSink
 from streamboost.errors import ConnectorError
-from streamboost.pipelines.app.inspect import describe, description_text
+from streamboost.pipelines.app.inspect import describe, format_description
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.monitoring.last_error import LastError, read_last_error
@@ -52,7 +52,7 @@ def test_inspect_shows_what_ended_the_run(tmp_path, make_records):
     found = describe(config.state)["last_error"]
     assert found["sequence"] == 2
     assert "records.jsonl was truncated" in found["text"]
-    assert f"last error       {found['time']}, after batch 2: " in description_text(
+    assert f"last error       {found['time']}, after batch 2: " in format_description(
         describe(config.state)
     )
 
@@ -71,7 +71,7 @@ def test_inspect_shows_how_much_is_left_to_read(tmp_path, make_records):
         sink.flush()
     found = describe(config.state, config)
     assert found["lag"] == {"records": 1_234, "labels": 0}
-    assert "1,234 more to be read" in description_text(found)
+    assert "1,234 more to be read" in format_description(found)
 
 
 def test_inspect_shows_how_many_bytes_of_a_file_are_left(tmp_path, make_records):
@@ -84,7 +84,7 @@ def test_inspect_shows_how_many_bytes_of_a_file_are_left(tmp_path, make_records)
     path.write_bytes(b"".join(lines) + b" " * 1_233 + b"\n")
     found = describe(config.state, config)
     assert found["lag"]["records"] == 1_234
-    assert "1,234 more bytes to be read" in description_text(found)
+    assert "1,234 more bytes to be read" in format_description(found)
 
 
 def test_inspect_does_not_say_of_a_learner_that_it_predicts(tmp_path, make_records):
@@ -92,9 +92,9 @@ def test_inspect_does_not_say_of_a_learner_that_it_predicts(tmp_path, make_recor
     run(config, until_idle=True)
     found = describe(config.state)
     assert not found["distributed"]
-    said = description_text(found)
+    said = format_description(found)
     assert "records          continues after" in said
     assert "records                 20  records predicted" in said
-    said = description_text(found | {"distributed": True})
+    said = format_description(found | {"distributed": True})
     assert "progress         continues after" in said
     assert "records                 20  requested records received by the learner" in said

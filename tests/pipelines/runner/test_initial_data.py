@@ -9,7 +9,7 @@ import pytest
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.app.check import check
-from streamboost.pipelines.app.inspect import describe, description_text
+from streamboost.pipelines.app.inspect import describe, format_description
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import parse
@@ -61,7 +61,7 @@ def test_they_are_learned_before_the_first_record_and_cost_nothing(prepared):
     assert saved["ledger"]["answered"] == saved["join"]["labels"] == 0
     assert 0 < saved["ledger"]["requests"] <= 30
     assert saved["dead_letters"] == 1
-    assert "50  labels known beforehand" in description_text(describe(prepared / "state"))
+    assert "50  labels known beforehand" in format_description(describe(prepared / "state"))
 
 
 def test_a_replay_learns_them_again_in_the_same_bits(prepared):

@@ -13,14 +13,14 @@ from streamboost.errors import ConfigurationError, ConnectorError, ModelFileErro
 from streamboost.pipelines.app import recovery
 from streamboost.pipelines.app.check import check
 from streamboost.pipelines.app.inspect import describe
-from streamboost.pipelines.app.recovery import checkpoint_copies
+from streamboost.pipelines.app.recovery import create_copy_store
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.monitoring.last_error import read_last_error
 from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state.commands import Command, queue_command
-from streamboost.pipelines.state.copies import Copies, Copy, FolderTarget
+from streamboost.pipelines.state.copies import CheckpointCopy, CopyStore, FolderTarget
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import ANY_MOMENT, kill
 from tests.pipelines.watching import committing
@@ -64,7 +64,7 @@ def lose(folder, name="lost"):
 
 
 def kept(folder, name="test", copy="copies"):
-    return Copies(FolderTarget(folder / copy), name)
+    return CopyStore(FolderTarget(folder / copy), name)
 
 
 def test_each_checkpoint_is_copied_with_its_committees_and_the_newest_three_stay(tmp_path, grown):
@@ -91,7 +91,7 @@ def test_a_copy_goes_where_fsspec_leads(tmp_path, grown, kind):
     place = f"memory://{tmp_path.name}/copies" if kind == "memory" else f"file://{tmp_path}/far"
     grown(60)
     run(config(tmp_path, place), until_idle=True)
-    copies = checkpoint_copies(config(tmp_path, place))
+    copies = create_copy_store(config(tmp_path, place))
     assert copies.sequences[0] == 6
     assert len(copies.sequences) <= 3
     lose(tmp_path)
@@ -232,7 +232,7 @@ def test_a_copy_that_is_not_whole_is_none(tmp_path, grown, damage):
     flipped = blob[:-9] + bytes([blob[-9] ^ 1]) + blob[-8:]
     path.write_bytes({"cut": blob[: len(blob) // 2], "flipped": flipped, "empty": b""}[damage])
     with pytest.raises(ModelFileError):
-        Copy.decode("it", path.read_bytes())
+        CheckpointCopy.decode("it", path.read_bytes())
     assert copies.newest().sequence == before
     lose(tmp_path)
     assert run(config(tmp_path), rebuild=True, until_idle=True) == 6
@@ -263,7 +263,10 @@ def test_whenever_a_process_is_killed_each_copy_is_whole(tmp_path, grown):
     assert len(died) == 4
     copies = kept(tmp_path)
     for sequence in copies.sequences:
-        assert Copy.decode("it", copies.place.read(copies.file_name(sequence))).sequence == sequence
+        assert (
+            CheckpointCopy.decode("it", copies.place.read(copies.file_name(sequence))).sequence
+            == sequence
+        )
     run(config(tmp_path), until_idle=True)
     assert copies.sequences[0] == 20
     assert all(name.startswith("test.") for name in copies.place.names())
@@ -366,7 +369,7 @@ def test_the_loop_waits_for_no_copy_and_the_newest_takes_the_place_of_those_that
     grown(200)
     slow = Slow(tmp_path / "copies")
     monkeypatch.setattr(
-        "streamboost.pipelines.app.run.checkpoint_copies", lambda _: Copies(slow, "test")
+        "streamboost.pipelines.app.run.create_copy_store", lambda _: CopyStore(slow, "test")
     )
     seen = []
 
@@ -393,7 +396,7 @@ def test_the_end_of_a_run_waits_for_the_last_copy_but_not_for_ever(tmp_path, mon
             going.wait(60)
 
         beside = recovery.CheckpointCopier(
-            Copies(FolderTarget(tmp_path), "test"), read, told.append
+            CopyStore(FolderTarget(tmp_path), "test"), read, told.append
         )
         beside.put(7)
         until(begun.is_set)

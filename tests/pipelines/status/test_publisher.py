@@ -6,7 +6,7 @@ import pytest
 from waiting import until
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.config.connectors.registry import append_sink
+from streamboost.pipelines.config.connectors.registry import open_append_sink
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.runner.batch_reader import wall_clock
 from streamboost.pipelines.runner.replay import recover
@@ -224,7 +224,7 @@ def test_a_table_takes_no_labels_however_its_name_is_written(world, tmp_path, pa
     config = parse(tables | {"labels": section}, tmp_path, environment={})
     assert pipeline_document(config, world.pipeline)["accepts_labels"] == is_open
     if is_open:
-        append_sink(config.sections.labels, "labels", config.connector_context).close()
+        open_append_sink(config.sections.labels, "labels", config.connector_context).close()
     else:
         with pytest.raises(ConfigurationError, match="cannot be written to"):
-            append_sink(config.sections.labels, "labels", config.connector_context)
+            open_append_sink(config.sections.labels, "labels", config.connector_context)
