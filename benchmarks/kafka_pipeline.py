@@ -142,7 +142,7 @@ def whole(file):
     seen = []
 
     class Counting(Observer):
-        def committed(self, effects):
+        def on_commit(self, effects):
             seen.append((time.perf_counter(), len(effects.records)))
             if len(seen) == 1:
                 steps.begin()

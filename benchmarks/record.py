@@ -209,7 +209,7 @@ def ran(folder):
     commits = []
 
     class Clock(Observer):
-        def committed(self, effects):
+        def on_commit(self, effects):
             commits.append((time.process_time(), len(effects.records)))
 
     with freeze_gc_after_recovery() as freezer:

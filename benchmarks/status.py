@@ -166,16 +166,16 @@ class Turns(Observer):
         self._began = None
         self._is_trained = False
 
-    def committed(self, effects):
+    def on_commit(self, effects):
         self._is_trained = effects.committee is not None
         if self._checkpoint is not None or not self._order:
             return  # not ready yet, or the last turn ended during a batch
         if self._order[0].publisher is not None:
             with self._told():
-                self._order[0].publisher.committed(effects)
+                self._order[0].publisher.on_commit(effects)
         if self._began is None:
             # The publisher first catches up on the batches of other turns, outside the measurement.
-            if self._is_ready() and not self.is_due:
+            if self._is_ready() and not self.is_work_due:
                 self._begin()
             return
         self._records += len(effects.records)
@@ -189,13 +189,15 @@ class Turns(Observer):
             if self._order:
                 self._order[0].work()
             else:
-                self._stop.request()
+                self._stop.request_stop()
 
     @property
-    def is_due(self):
+    def is_work_due(self):
         if self._checkpoint is not None:
             return True
-        return any(arm.publisher is not None and arm.publisher.is_due for arm in self._order[:1])
+        return any(
+            arm.publisher is not None and arm.publisher.is_work_due for arm in self._order[:1]
+        )
 
     def between_batches(self):
         if self._checkpoint is not None and self._is_trained:

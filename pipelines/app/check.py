@@ -37,7 +37,7 @@ from streamboost.pipelines.config.field_changes import added_fields
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.label_studio import run as label_studio
 from streamboost.pipelines.label_studio.tasks import FILE, TaskStore
-from streamboost.pipelines.models.transformer import raw_record
+from streamboost.pipelines.models.transformer import decode_raw_record
 from streamboost.pipelines.runner.initial_data import decode_initial_data, deploy_initial_model
 from streamboost.pipelines.runner.replay import (
     find_other_release_batches,
@@ -47,7 +47,7 @@ from streamboost.pipelines.runner.replay import (
 from streamboost.pipelines.state.copies import FolderTarget
 from streamboost.pipelines.state.folder import State
 
-__all__ = ["CheckResult", "check", "delivery_guarantee"]
+__all__ = ["CheckResult", "check_pipeline", "delivery_guarantee"]
 
 _GetSchema = Callable[[], Schema]
 
@@ -69,7 +69,7 @@ class CheckResult(NamedTuple):
     text: str
 
 
-def check(config: Config) -> Iterator[CheckResult]:
+def check_pipeline(config: Config) -> Iterator[CheckResult]:
     """Check every connector of `config`; yield a `CheckResult` for each part of the configuration.
 
     The check reads a few messages, and writes none. If checkpoints are copied to a remote address,
@@ -292,7 +292,7 @@ def _describe_models(config: Config, get_schema: _GetSchema, messages: list[Mess
     if config.sections.features is not None:
         pairs = zip(records.messages, records.times, strict=True)
         return check_models(
-            config, [(raw_record(message, schema), time) for message, time in pairs]
+            config, [(decode_raw_record(message, schema), time) for message, time in pairs]
         )
     values = records.values or []
     return check_models(

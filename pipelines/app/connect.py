@@ -55,9 +55,9 @@ def create_connectors(config: Config) -> Connectors:
     """Return the connectors of `config`; they open files and connections at their first use."""
     sections, around, found = config.sections, config.connector_context, create_sources(config)
     sinks = (
-        sections.predictions.sink(around),
-        sections.requests.sink(around),
-        sections.dead_letters.sink(around),
+        sections.predictions.create_sink(around),
+        sections.requests.create_sink(around),
+        sections.dead_letters.create_sink(around),
     )
     outputs = OutputSinks(*sinks)
     if config.is_distributed:
@@ -76,13 +76,15 @@ def create_sources(config: Config) -> dict[str, Source]:
     """Return new sources by name ("records", "labels", ...), each with its own connection."""
     sections, around = config.sections, config.connector_context
     records = (
-        scoring_log_source(config) if config.is_distributed else sections.source.source(around)
+        scoring_log_source(config)
+        if config.is_distributed
+        else sections.source.create_source(around)
     )
     outputs = {name: getattr(sections, name) for name in sections.labels.outputs_read_by_oracle}
-    labels = sections.labels.label_source(around, records, outputs)
+    labels = sections.labels.create_label_source(around, records, outputs)
     found = {"records": records, "labels": labels, "commands": CommandSource(config.state)}
-    if sections.initial_data.file is not None:
-        found["initial_data"] = sections.initial_data.file.source(around)
+    if sections.initial_data.file_input is not None:
+        found["initial_data"] = sections.initial_data.file_input.create_source(around)
     return found
 
 

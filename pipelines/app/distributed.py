@@ -133,7 +133,7 @@ def open_records_source(config: Config, source: Source) -> Iterator[Source]:
     if not config.is_distributed:
         yield source
         return
-    with closing(config.sections.source.source(config.connector_context)) as records:
+    with closing(config.sections.source.create_source(config.connector_context)) as records:
         yield records
 
 
@@ -142,7 +142,7 @@ def prepare_distributed_scoring(config: Config, runner: "Runner") -> None:
     synchronize = partial(add_missing_partitions, config)
     runner.stop.retry_until_success(synchronize, runner.poll_interval)
     runner.observers.append(_PartitionSynchronizer(synchronize))
-    runner.commit(runner.step(runner.intake.empty_batch(), None))
+    runner.commit(runner.step(runner.intake.build_empty_batch(), None))
 
 
 class _PartitionSynchronizer(Observer):

@@ -23,10 +23,16 @@ from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
 from streamboost.pipelines.status.formatting import COUNTERS, RECORDS_APART, UNUSABLE
 
-__all__ = ["NO_FIGURE", "annotator_lines", "describe", "format_description", "metric_lines"]
+__all__ = [
+    "NO_FIGURE",
+    "annotator_lines",
+    "describe_pipeline",
+    "format_description",
+    "metric_lines",
+]
 
 
-def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
+def describe_pipeline(path: Path, config: Config | None = None) -> dict[str, Any]:
     """Return the progress and settings of the pipeline with state folder `path`, as JSON values.
 
     Keys, among others:
@@ -194,7 +200,7 @@ _WIDTH = 21
 
 
 def format_description(description: dict[str, Any]) -> str:
-    """Format the result of `describe` as escaped lines of text."""
+    """Format the result of `describe_pipeline` as escaped lines of text."""
     return "\n".join(map(escaped, _description_lines(description)))
 
 

@@ -13,7 +13,7 @@ from streamboost.escaping import escaped
 from streamboost.pipelines.status.formatting import estimate_text, number_text, plural
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["ERASE", "status_line", "status_text"]
+__all__ = ["ERASE", "show_status_line", "status_text"]
 
 EVERY = 0.5
 """Seconds between two refreshes."""
@@ -29,7 +29,7 @@ NARROWEST = 20
 
 
 @contextmanager
-def status_line(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterator[None]:
+def show_status_line(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterator[None]:
     """Context manager that shows a status line of a pipeline below the log lines of `handler`.
 
     `state` is the state folder of the pipeline.

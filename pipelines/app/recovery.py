@@ -102,7 +102,7 @@ def save_initial_model(config: Config, state: State, *, begun: bool) -> None:
         with state.translate_errors():
             write_bytes(state.committee, blob)
         return
-    file = config.resolve(named)
+    file = config.resolve_path(named)
     if file.is_file() and file.read_bytes() != state.committee.read_bytes():
         _log.warning("%s is another committee now than what the pipeline began with", file)
 
@@ -119,7 +119,7 @@ def _load_initial_committee_bytes(config: Config, state: State) -> bytes | None:
 
 def _read_committee_file(config: Config, path: str) -> bytes:
     try:
-        with open_regular_file(config.resolve(path)) as file:
+        with open_regular_file(config.resolve_path(path)) as file:
             return file.read()
     except (OSError, ConnectorError) as error:
         raise ConfigurationError(
@@ -168,7 +168,7 @@ class CheckpointCopier(Observer):
         )
         self._thread.start()
 
-    def put(self, sequence: int) -> None:
+    def schedule_copy(self, sequence: int) -> None:
         """Schedule a copy of the checkpoint of batch `sequence`; it replaces a scheduled copy."""
         with self._changed:
             self._next_sequence = sequence
@@ -252,7 +252,8 @@ def create_copy_store(config: Config) -> CopyStore | None:
     if where is None:
         return None
     return CopyStore(
-        RemoteTarget(where) if "://" in where else FolderTarget(config.resolve(where)), config.name
+        RemoteTarget(where) if "://" in where else FolderTarget(config.resolve_path(where)),
+        config.name,
     )
 
 
@@ -267,7 +268,7 @@ def copy_checkpoints(copies: CopyStore | None, runner: Runner) -> Iterator[None]
     def read_copy(sequence: int) -> CheckpointCopy:
         path = checkpoints.path(sequence)
         copy = CheckpointCopy.from_files(str(path), path.read_bytes(), {})
-        files = {version: versions.file(version) for version in copy.manifest["versions"]}
+        files = {version: versions.file_path(version) for version in copy.manifest["versions"]}
         return CheckpointCopy(
             copy.checkpoint, {n: file.read_bytes() for n, file in files.items()}, copy.manifest
         )
@@ -278,7 +279,7 @@ def copy_checkpoints(copies: CopyStore | None, runner: Runner) -> Iterator[None]
 
     copier = CheckpointCopier(copies, read_copy, notify_error)
     for newest in checkpoints.sequences[:1]:
-        copier.put(newest)
+        copier.schedule_copy(newest)
     checkpoints.on_saved = copier.put
     runner.observers.append(copier)
     try:

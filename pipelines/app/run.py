@@ -50,7 +50,7 @@ from streamboost.pipelines.shutdown import Interrupted, StopToken
 from streamboost.pipelines.state.damage import refuse_damaged_log
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalExtras
-from streamboost.pipelines.state.versions import Versions
+from streamboost.pipelines.state.versions import CommitteeStore
 
 __all__ = ["build_runner", "has_run_before", "run"]
 
@@ -244,7 +244,7 @@ def _build_pipeline(
         WindowSize.parse(expires_after),
         learner.n_features or 0,
     )
-    versions = Versions(state.versions, section.keep_versions)
+    versions = CommitteeStore(state.versions, section.keep_versions)
     if config.is_distributed:
         return LearningPipeline(schema, learner, join, versions, on_data_loss=section.on_data_loss)
     return Pipeline(schema, learner, join, versions, models)

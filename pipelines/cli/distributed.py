@@ -50,7 +50,7 @@ def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, child: C
         exit_when_stdin_closes()
     import logging
 
-    from streamboost.pipelines.app.score import score as run_scorer
+    from streamboost.pipelines.app.score import run_scorer
     from streamboost.pipelines.app.warmup import warm_up
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.config.masking import mask_secrets

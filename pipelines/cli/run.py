@@ -96,7 +96,7 @@ def run_pipeline(
         stop = stop_on_signals(b"" if log_json or child else said)
         with stop.interruptible():
             warm_up(log.info, [str(config.learner_config.settings["committee"]["estimator"])])
-        line = live.status_line(config.state, handler) if report.quiet else nullcontext()
+        line = live.show_status_line(config.state, handler) if report.quiet else nullcontext()
         with mask_secrets(config.mask), line, freeze_gc_after_recovery() as freezer:
             sequence = assembly.run(
                 config,

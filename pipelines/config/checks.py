@@ -124,7 +124,7 @@ def _check_location_of_checkpoint_copies(
     copy = sections.pipeline.checkpoint_copy
     if copy is None or "://" in copy:
         return []
-    place = os.path.realpath(context.resolve(copy))
+    place = os.path.realpath(context.resolve_path(copy))
     if not Path(place).is_relative_to(os.path.realpath(context.log.parent)):
         return []
     text = "lies in the state folder, with which it would be lost: name another"
@@ -270,7 +270,7 @@ def _check_initial_data(sections: Sections, context: ConnectorContext) -> list[P
         if sections.initial_data.committee is not None and getattr(sections, name):
             text = f"is what a committee begins with, and [{name}] is River's: {why}; leave one out"
             return [Problem("initial_data", "committee", text)]
-    known = sections.initial_data.file
+    known = sections.initial_data.file_input
     if known is None:
         return []
     if known.path == STDIN:

@@ -248,7 +248,7 @@ def _normalize_path_for_comparison(config: Config, path: str) -> str:
 
     The form is relative to the pipeline file's folder if the path is inside, otherwise absolute.
     """
-    whole = Path(os.path.abspath(config.resolve(path)))
+    whole = Path(os.path.abspath(config.resolve_path(path)))
     place, folder = Path(os.path.realpath(whole.parent), whole.name), config.folder.resolve()
     return str(place.relative_to(folder) if place.is_relative_to(folder) else place)
 

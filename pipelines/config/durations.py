@@ -51,7 +51,7 @@ class WindowSize:
             return now.records - since.records >= self.records
         return now.batch_time_ms - since.batch_time_ms >= (self.milliseconds or 0)
 
-    def end(self, since: StreamTime) -> int | None:
+    def end_time_ms(self, since: StreamTime) -> int | None:
         """Return the processing time in ms at which a window that began at `since` ends.
 
         Returns None if the window counts records.
@@ -81,7 +81,7 @@ class PausableClock:
         )
         self.start = now
 
-    def at(self, now: StreamTime) -> StreamTime:
+    def stream_time_at(self, now: StreamTime) -> StreamTime:
         """Return the stream time of an event at `now`, with pauses left out.
 
         The call must come before `advance(now)`.

@@ -23,7 +23,7 @@ from streamboost.pipelines.config.connectors.base import (
     ConnectorContext,
     Input,
     LabelNames,
-    resolve,
+    resolve_path,
 )
 from streamboost.pipelines.config.connectors.registry import ENDPOINTS
 from streamboost.pipelines.config.durations import WindowSize
@@ -92,7 +92,7 @@ class Config:
     @property
     def state(self) -> Path:
         """The folder of the pipeline's state."""
-        return self.resolve(self.sections.pipeline.state)
+        return self.resolve_path(self.sections.pipeline.state)
 
     @property
     def commits_to_kafka(self) -> bool:
@@ -109,9 +109,9 @@ class Config:
         """The context (paths, limits, [kafka]) with which sections open sources and sinks."""
         return self.sections.connector_context(self.folder)
 
-    def resolve(self, path: str) -> Path:
+    def resolve_path(self, path: str) -> Path:
         """Resolve `path` relative to the folder of the pipeline file."""
-        return resolve(self.folder, path)
+        return resolve_path(self.folder, path)
 
     def mask(self, text: str) -> str:
         """Replace environment values in `text` by ``${NAME}``."""

@@ -153,10 +153,10 @@ def build_learner_config(
             "calibrate": calibrate,
             "experts": experts if isinstance(experts, str) else list(experts),
         }
-        | _toml_values(estimator.get_params()),
-        "working_set": _toml_values(asdict(working_set)),
-        "schedule": _toml_values(asdict(schedule)),
-        "query": {"strategy": strategy} | _toml_values(_without_keys(asdict(asked), fixed)),
+        | _to_toml_values(estimator.get_params()),
+        "working_set": _to_toml_values(asdict(working_set)),
+        "schedule": _to_toml_values(asdict(schedule)),
+        "query": {"strategy": strategy} | _to_toml_values(_without_keys(asdict(asked), fixed)),
     }
     return LearnerConfig(
         lags, calibrate, known_experts, estimator, working_set, schedule, asked, settings
@@ -258,7 +258,7 @@ def _select_known_parameters(
     return {key: None if value == NONE else value for key, value in values.items() if key in known}
 
 
-def _toml_values(values: Mapping[str, Any]) -> dict[str, Any]:
+def _to_toml_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: NONE if value is None else value
         for key, value in values.items()

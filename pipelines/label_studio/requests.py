@@ -54,13 +54,13 @@ class RequestState:
             return None
         return cls(told["sequence"], found, told.get("fields", {}))
 
-    def covers(self, entry: TaskEntry) -> bool:
+    def includes_request(self, entry: TaskEntry) -> bool:
         """Return whether the state includes the batch that wrote the request of `entry`."""
         return entry.sequence <= self.sequence
 
     def is_closed(self, entry: TaskEntry) -> bool:
         """Return whether the request of `entry` is closed: answered or expired."""
-        return self.covers(entry) and entry.id not in self.requests
+        return self.includes_request(entry) and entry.id not in self.requests
 
 
 def build_task(

@@ -78,8 +78,8 @@ def _bridge_factory(config: Config) -> Iterator[Callable[[], Bridge]]:
     sections, context = config.sections, config.connector_context
     with (
         closing(open_append_sink(sections.labels, "labels", context)) as answers,
-        closing(sections.requests.tailing_source(context)) as requests,
-        closing(sections.labels.tailing_source(context)) as labels,
+        closing(sections.requests.create_tailing_source(context)) as requests,
+        closing(sections.labels.create_tailing_source(context)) as labels,
         task_store.locked(),
     ):
         yield lambda: _create_bridge(config, task_store, requests, labels, answers)

@@ -13,7 +13,7 @@ from streamboost.connectors.messages.values import decode_values, encode_values
 from streamboost.predictions import Scored
 from streamboost.storage import Arrays, pack_json, unpack_json
 
-__all__ = ["Classifier", "Model"]
+__all__ = ["Classifier", "ExternalModel"]
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Classifier(Protocol):
         """Learn the label `y` of the record `x`."""
 
 
-class Model:
+class ExternalModel:
     """Wrapper of a River classifier, with its known labels and the newest labelled records.
 
     Parameters

@@ -25,19 +25,19 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.values import decode_values, original_record_in
 from streamboost.errors import StateError
 from streamboost.evaluation.evaluation import Evaluation
-from streamboost.pipelines.models.model import Model
+from streamboost.pipelines.models.model import ExternalModel
 from streamboost.pipelines.models.transformer import Transformer
 from streamboost.predictions import Scored
 from streamboost.query.config import Requests
 from streamboost.storage import Arrays, part
 
-__all__ = ["Models"]
+__all__ = ["ExternalModels"]
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Models:
+class ExternalModels:
     """The active model, the shadow models and the transformer of a pipeline, each optional.
 
     Attributes
@@ -58,8 +58,8 @@ class Models:
         Returns whether the models are independent of Python's hash seed; takes seconds.
     """
 
-    serving: Model | None
-    shadow_models: dict[str, Model]
+    serving: ExternalModel | None
+    shadow_models: dict[str, ExternalModel]
     transformer: Transformer | None
     block: int
     folder: Path
@@ -167,13 +167,13 @@ class Models:
         for name, evaluation in self._evaluations.items():
             evaluation.resume(manifest["judges"][name], part(arrays, f"judges.{name}."))
 
-    def _models_by_name(self) -> dict[str, Model]:
+    def _models_by_name(self) -> dict[str, ExternalModel]:
         serving = {} if self.serving is None else {"[model]": self.serving}
         return serving | {
             f"shadow_models.{name}": model for name, model in self.shadow_models.items()
         }
 
-    def _models_and_transformer_by_name(self) -> dict[str, Model | Transformer]:
+    def _models_and_transformer_by_name(self) -> dict[str, ExternalModel | Transformer]:
         made = {} if self.transformer is None else {"[features]": self.transformer}
         return {**self._models_by_name(), **made}
 

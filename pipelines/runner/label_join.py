@@ -498,7 +498,9 @@ class LabelJoin:
         self.counts.records += len(ids)
         self._now = StreamTime(self.counts.records, self._now.batch_time_ms)
         for id, p in zip(requested_ids, propensity, strict=True):
-            self._requests[id] = OpenRequest(self._for_labels.at(self._now), float(p), self._now)
+            self._requests[id] = OpenRequest(
+                self._for_labels.stream_time_at(self._now), float(p), self._now
+            )
         labelled_batch = LabelledBatch() if labelled_batch is None else labelled_batch
         for id in self._evicted.keys() & ids:
             del self._evicted[id]
@@ -524,11 +526,11 @@ class LabelJoin:
 
         `can_relabel` must be True for each of `ids`.
         """
-        since = self._for_labels.at(self._now)
+        since = self._for_labels.stream_time_at(self._now)
         for id, names in zip(ids, excluded_annotators, strict=True):
             self._requests[id] = OpenRequest(since, 1.0, self._now, names)
 
-    def needs_record(self, id: str) -> bool:
+    def lacks_record(self, id: str) -> bool:
         """Return whether a label of record `id` can only be learned if the record is added.
 
         False if the join holds the record, or remembers its label or the expiry of its request.
@@ -609,7 +611,7 @@ class LabelJoin:
         else:
             counts.early += 1
             self._pending_labels.add(
-                PendingLabel(self._for_records.at(self._now), id, label, source)
+                PendingLabel(self._for_records.stream_time_at(self._now), id, label, source)
             )
 
     def _apply_correction(
@@ -767,7 +769,7 @@ class LabelJoin:
         held = [*self._window.values(), *(record.values for record in pinned)]
         return {
             "state": pack_json(state),
-            "window": self._window.rows(),
+            "window": self._window.feature_rows(),
             "pinned": as_wide([record.x for record in pinned], self._window.n_features),
             **values_to_arrays(held),
         }

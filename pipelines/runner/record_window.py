@@ -149,7 +149,7 @@ class RecordWindow:
         """Return whether the window holds at least one of the ids."""
         return not self._number.keys().isdisjoint(ids)
 
-    def rows(self) -> np.ndarray:
+    def feature_rows(self) -> np.ndarray:
         """Return the features of the records in the window, float32 (n, n_features)."""
         return self._X[self._start : self._end].copy()
 

@@ -188,7 +188,7 @@ class Replay:
     def skip_to(self, sequence: int) -> None:
         """Skip the batches up to `sequence`, and count them as lost."""
         for entry in journal_entries(self.runner.transaction, self.checkpoint, sequence):
-            self.runner.intake.expect(entry.bookmarks)
+            self.runner.intake.set_expected_bookmarks(entry.bookmarks)
         pipeline = self.runner.pipeline
         pipeline.journal_extras.gap = (pipeline.sequence + 1, sequence)
         pipeline.lost_batches += sequence - pipeline.sequence
@@ -247,7 +247,7 @@ class Replay:
 
     def _current_source_identities(self) -> dict[str, str]:
         journal = self.runner.transaction.identity
-        return self.runner.intake.identities() | ({"journal": journal} if journal else {})
+        return self.runner.intake.source_identities() | ({"journal": journal} if journal else {})
 
     def _replay_entry(self, entry: JournalEntry) -> None:
         pipeline = self.runner.pipeline
@@ -273,7 +273,7 @@ class Replay:
         try:
             for command in entry.commands:
                 if command.version is not None:
-                    pipeline.versions.fetch(command.version)
+                    pipeline.versions.load_into_memory(command.version)
             swap = None if entry.swap is None else pipeline.learner.trainer.wait(entry.swap)
         except (DataError, ModelFileError, StateError) as error:
             if self.is_same and not isinstance(error, DataError):

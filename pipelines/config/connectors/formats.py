@@ -49,5 +49,5 @@ def open_schema_registry(context: ConnectorContext) -> "Registry":
 
     section = context.registry
     assert isinstance(section, SchemaRegistrySection)
-    ca = None if section.ca is None else str(context.resolve(section.ca))
+    ca = None if section.ca is None else str(context.resolve_path(section.ca))
     return Registry(section.url, section.username, section.password, ca)

@@ -21,7 +21,7 @@ class InlineLabels(Input):
     def location(self, context: ConnectorContext) -> None:
         """Return None, as the labels have the location of [source]."""
 
-    def source(self, context: ConnectorContext) -> Source:
+    def create_source(self, context: ConnectorContext) -> Source:
         """Return an empty source, as the source of records reads all messages."""
         return _EmptySource("the labels among the records")
 

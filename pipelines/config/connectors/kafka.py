@@ -38,8 +38,8 @@ __all__ = [
     "CONNECTOR",
     "KafkaInput",
     "KafkaOutput",
-    "KafkaPredictions",
-    "KafkaRequests",
+    "KafkaPredictionsOutput",
+    "KafkaRequestsOutput",
     "KafkaSection",
     "KafkaTopic",
     "add_default_topics",
@@ -92,7 +92,7 @@ class KafkaTopic(Endpoint):
         """Return the location of the messages: the Kafka cluster and the topic."""
         return StreamLocation("the Kafka cluster", self.topic)
 
-    def sink(self, context: ConnectorContext) -> Sink:
+    def create_sink(self, context: ConnectorContext) -> Sink:
         """Return a sink that appends messages to the topic."""
         if self.format != "json":
             from streamboost.connectors.kafka.formats.encoding import EncodedSink
@@ -153,7 +153,7 @@ class KafkaInput(KafkaTopic, Input):
     def read_only_reason(self) -> None:
         """Return None, as any process may append to the topic."""
 
-    def source(self, context: ConnectorContext) -> Source:
+    def create_source(self, context: ConnectorContext) -> Source:
         """Return a source that reads the topic."""
         return self._build_source(context, self.on_corrupt, keys=self.id_from == "key")
 
@@ -177,7 +177,7 @@ class KafkaInput(KafkaTopic, Input):
 class KafkaOutput(KafkaTopic, Output):
     """A topic of the cluster that [kafka] names, part of the pipeline's transactions there."""
 
-    def tailing_source(self, context: ConnectorContext) -> Source:
+    def create_tailing_source(self, context: ConnectorContext) -> Source:
         """Return a source that reads the topic."""
         return self._build_source(context)
 
@@ -195,7 +195,7 @@ class KafkaOutput(KafkaTopic, Output):
             return encoder.check_access()
 
 
-class KafkaRequests(KafkaOutput, RequestsSection):
+class KafkaRequestsOutput(KafkaOutput, RequestsSection):
     """[requests] into a topic."""
 
     def message_type(self) -> type[msgspec.Struct]:
@@ -203,7 +203,7 @@ class KafkaRequests(KafkaOutput, RequestsSection):
         return Request
 
 
-class KafkaPredictions(KafkaOutput, PredictionsSection):
+class KafkaPredictionsOutput(KafkaOutput, PredictionsSection):
     """[predictions] into a topic."""
 
     def message_type(self) -> type[msgspec.Struct]:
@@ -211,7 +211,9 @@ class KafkaPredictions(KafkaOutput, PredictionsSection):
         return Prediction
 
 
-CONNECTOR = ConnectorSections(KafkaInput, KafkaInput, KafkaOutput, KafkaRequests, KafkaPredictions)
+CONNECTOR = ConnectorSections(
+    KafkaInput, KafkaInput, KafkaOutput, KafkaRequestsOutput, KafkaPredictionsOutput
+)
 
 
 def kafka_cluster(context: ConnectorContext) -> "KafkaCluster":
@@ -224,7 +226,7 @@ def kafka_cluster(context: ConnectorContext) -> "KafkaCluster":
     options = dict(section.model_extra or {})
     for name in FILES:
         if isinstance(options.get(name), str):
-            options[name] = str(context.resolve(options[name]))
+            options[name] = str(context.resolve_path(options[name]))
     return KafkaCluster(section.bootstrap_servers, options)
 
 

@@ -50,7 +50,7 @@ def open_append_sink(section: Input, name: str, context: ConnectorContext) -> Si
     Raises ConfigurationError if no message can be appended while the pipeline reads.
     """
     refuse_unwritable_input(section, name)
-    return section.sink(context)
+    return section.create_sink(context)
 
 
 def refuse_unwritable_input(section: Input, name: str) -> None:

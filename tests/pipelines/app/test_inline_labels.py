@@ -7,7 +7,7 @@ import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.status.reader import StatusReader
 
@@ -37,7 +37,7 @@ class Made:
         with closing(StatusReader(self.config.state)) as reader:
             self.learned = {one["id"]: one["truth"] for one in reader.confused_records()}
             self.join = reader.document("join")
-        assert "bit for bit" in verify(self.config)
+        assert "bit for bit" in verify_replay(self.config)
         return self.learned
 
     def written(self, stream):

@@ -18,9 +18,9 @@ from streamboost.connectors.kafka.journal import journal_topic
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.app import connect
-from streamboost.pipelines.app.check import check
+from streamboost.pipelines.app.check import check_pipeline
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.runner.replay import snapshot_digest
 from streamboost.pipelines.state.commands import Command, queue_command
@@ -138,7 +138,7 @@ def test_a_lost_folder_is_refused_then_made_again_from_the_journal_alone(
         match=r"is empty, though batches.*streamboost run --rebuild.*another \[pipeline\] name",
     ):
         run(made.config, until_idle=True)
-    state = next(finding for finding in check(made.config) if finding.part == "state")
+    state = next(finding for finding in check_pipeline(made.config) if finding.part == "state")
     assert "--rebuild" in state.text
     assert not state_of(made).has_files
 
@@ -148,7 +148,7 @@ def test_a_lost_folder_is_refused_then_made_again_from_the_journal_alone(
     feed(made, records[100:], truth[100:])
     run(made.config, until_idle=True)
     assert sorted(predicted(made)) == sorted(record["id"] for record in records)
-    assert "batches 1 to" in verify(made.config)
+    assert "batches 1 to" in verify_replay(made.config)
 
 
 def test_a_lost_folder_begins_again_with_the_committee_it_began_with_and_no_other(
@@ -174,7 +174,7 @@ def test_a_lost_folder_begins_again_with_the_committee_it_began_with_and_no_othe
     model.write_bytes(blob)
     assert run(made.config, rebuild=True, until_idle=True) == newest
     assert snapshot_digest(*state_of(made).checkpoints.newest()) == before
-    assert "batches 1 to" in verify(made.config)
+    assert "batches 1 to" in verify_replay(made.config)
 
 
 def test_with_a_copy_only_what_lies_after_it_is_replayed(made, make_records, caplog):

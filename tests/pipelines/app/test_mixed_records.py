@@ -8,8 +8,8 @@ import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.errors import StateError
-from streamboost.pipelines.app.check import check
-from streamboost.pipelines.app.inspect import describe, format_description
+from streamboost.pipelines.app.check import check_pipeline
+from streamboost.pipelines.app.inspect import describe_pipeline, format_description
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.state.folder import State
@@ -90,12 +90,12 @@ class Made:
 
     @property
     def checked(self):
-        (finding,) = [one for one in check(load(self.file)) if one.part == "schema"]
+        (finding,) = [one for one in check_pipeline(load(self.file)) if one.part == "schema"]
         return finding.text
 
     @property
     def found(self):
-        return describe(self.folder / "state")
+        return describe_pipeline(self.folder / "state")
 
 
 @pytest.fixture

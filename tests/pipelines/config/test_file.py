@@ -434,7 +434,7 @@ def test_a_secret_is_shown_nowhere(tmp_path):
 )
 def test_a_value_is_masked_in_whatever_form_it_is_told(tmp_path, value):
     config = made(tmp_path, {"SECRET": value, "EMPTY": ""}, source={"path": "${SECRET}${EMPTY}"})
-    path = config.resolve(config.sections.source.path)
+    path = config.resolve_path(config.sections.source.path)
     within = f"\"it's {value}"
     for told in (
         value,
@@ -514,8 +514,8 @@ def test_the_written_configuration_reads_back_as_itself(tmp_path):
 def test_relative_paths_start_at_the_file(tmp_path):
     (tmp_path / "p.toml").write_text(toml.format_sections(LEAST))
     config = load(tmp_path / "p.toml")
-    assert config.resolve("x/y") == tmp_path.resolve() / "x/y"
-    assert config.resolve("/x/y").as_posix() == "/x/y"
+    assert config.resolve_path("x/y") == tmp_path.resolve() / "x/y"
+    assert config.resolve_path("/x/y").as_posix() == "/x/y"
 
 
 def test_files_that_cannot_be_read_are_refused_with_what_to_do(tmp_path):

@@ -25,8 +25,8 @@ def run(edition, given, newest=None, messages=()):
     """Have a task, resumed if there is an entry, take batches; return their steps."""
     one = task(newest)
     if newest is not None:
-        start, end = one.retained_range
-        one.resume([m for m in messages if start <= m.offset < end], edition)
+        start, end = one.replay_range
+        one.restore([m for m in messages if start <= m.offset < end], edition)
     return [one.step(batch, edition, 1_000, 0) for batch in given]
 
 

@@ -206,7 +206,7 @@ def test_requests_in_a_file_that_was_rotated_are_each_read_once(tmp_path):
                 path.rename(path.with_name("requests.jsonl.1"))
             path.write_text("".join(f'{{"id": "{part}/{i}"}}\n' for i in range(n)))
             with closing(JsonLinesSource(path, follow=True)) as source:
-                book.resume("requests", source)
+                book.seek_to_stored_position("requests", source)
                 while found := source.poll(2):
                     read += [json.loads(message.payload)["id"] for message in found]
                     book.add_requests("requests", source.position(), [], source.bookmark)

@@ -271,7 +271,7 @@ def test_the_window_keeps_rows_and_ids_together_while_it_grows_and_moves():
         assert left == [str(i) for i in range(oldest, max(0, count - 300))]
         oldest = max(0, count - 300)
         assert len(window) == count - oldest
-        assert window.rows()[:, 0].tolist() == list(range(oldest, count))
+        assert window.feature_rows()[:, 0].tolist() == list(range(oldest, count))
         assert all(window[str(i)].x[0] == i for i in range(oldest, count, 50))
 
 
