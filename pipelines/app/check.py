@@ -79,7 +79,7 @@ def check_pipeline(config: Config) -> Iterator[CheckResult]:
     # The schema is read from a checkpoint, which may be large.
     schema = cache(partial(_load_schema_of_next_run, config, state))
     if config.sections.kafka is not None:
-        found = _run_check_of_part(config, "kafka", partial(refuse_missing_topics, config))
+        found = _check_part(config, "kafka", partial(refuse_missing_topics, config))
         yield found
         if not found.ok:  # other checks would fail for the same reason, each after a timeout
             return
@@ -94,50 +94,40 @@ def check_pipeline(config: Config) -> Iterator[CheckResult]:
             return _message_count_text(len(messages))
 
         if config.sections.schema_registry is not None:
-            yield _run_check_of_part(
+            yield _check_part(
                 config, "schema_registry", partial(_describe_registered_schemas, config)
             )
-        yield _run_check_of_part(
+        yield _check_part(
             config,
             "state",
             partial(_describe_start_of_next_run, config, state, connectors.transaction),
         )
-        yield _run_check_of_part(config, "source", read_records)
-        yield _run_check_of_part(
-            config, "schema", partial(_describe_features, config, schema, messages)
-        )
+        yield _check_part(config, "source", read_records)
+        yield _check_part(config, "schema", partial(_describe_features, config, schema, messages))
         if factory_names(config):
-            yield _run_check_of_part(
-                config, "models", partial(_describe_models, config, schema, messages)
-            )
+            yield _check_part(config, "models", partial(_describe_models, config, schema, messages))
         if config.is_distributed:
-            yield _run_check_of_part(config, "scoring", partial(scorer_limits_text, config))
-        yield _run_check_of_part(
-            config, "labels", partial(_describe_labels, config, connectors.labels)
-        )
+            yield _check_part(config, "scoring", partial(scorer_limits_text, config))
+        yield _check_part(config, "labels", partial(_describe_labels, config, connectors.labels))
         if connectors.initial_data is not None:
-            yield _run_check_of_part(
+            yield _check_part(
                 config,
                 "initial_data",
                 partial(_describe_initial_data, schema, messages, config, connectors),
             )
         if config.sections.initial_data.committee is not None:
-            yield _run_check_of_part(
+            yield _check_part(
                 config,
                 "committee",
                 partial(_describe_initial_committee, config, state, schema, messages),
             )
         for name in OUTPUTS:
             section: Output = getattr(config.sections, name)
-            yield _run_check_of_part(
-                config, name, partial(section.check_access, config.connector_context)
-            )
+            yield _check_part(config, name, partial(section.check_access, config.connector_context))
     if config.sections.pipeline.checkpoint_copy is not None:
-        yield _run_check_of_part(config, "copies", partial(_describe_checkpoint_copies, config))
+        yield _check_part(config, "copies", partial(_describe_checkpoint_copies, config))
     if config.sections.label_studio is not None:
-        yield _run_check_of_part(
-            config, "label_studio", partial(_describe_label_studio_project, config)
-        )
+        yield _check_part(config, "label_studio", partial(_describe_label_studio_project, config))
 
 
 def delivery_guarantee(config: Config) -> str:
@@ -174,7 +164,7 @@ def delivery_guarantee(config: Config) -> str:
     )
 
 
-def _run_check_of_part(config: Config, part: str, run_check: Callable[[], str]) -> CheckResult:
+def _check_part(config: Config, part: str, run_check: Callable[[], str]) -> CheckResult:
     try:
         return CheckResult(part, True, config.mask(run_check()))
     except StreamBoostError as error:

@@ -280,7 +280,7 @@ def copy_checkpoints(copies: CopyStore | None, runner: Runner) -> Iterator[None]
     copier = CheckpointCopier(copies, read_copy, notify_error)
     for newest in checkpoints.sequences[:1]:
         copier.schedule_copy(newest)
-    checkpoints.on_saved = copier.put
+    checkpoints.on_saved = copier.schedule_copy
     runner.observers.append(copier)
     try:
         yield
@@ -357,7 +357,7 @@ def rebuild_state(
     _log.warning(
         "%s is made again from %s. Lost: %s", state.path, made, _describe_lost_data(config, copy)
     )
-    left = {k: v for k, v in committed.positions.items() if k not in _names_of_lost_sources(config)}
+    left = {k: v for k, v in committed.positions.items() if k not in _lost_source_names(config)}
     return CommittedBatch(committed.sequence, left)
 
 
@@ -393,9 +393,7 @@ def _committed_batch_of_copy(
             f"place to read on from, {which}"
         )
     left = {
-        k: v
-        for k, v in copy.manifest["positions"].items()
-        if k not in _names_of_lost_sources(config)
+        k: v for k, v in copy.manifest["positions"].items() if k not in _lost_source_names(config)
     }
     return CommittedBatch(copy.sequence, left)
 
@@ -437,7 +435,7 @@ def _load_origin_from_copy(
     return origin
 
 
-def _names_of_lost_sources(config: Config) -> set[str]:
+def _lost_source_names(config: Config) -> set[str]:
     """Return the names of the sources that were streams of log.db in the lost state folder.
 
     Their messages are lost, so these sources are read from the beginning.
@@ -473,7 +471,7 @@ def _describe_lost_data(config: Config, copy: CheckpointCopy | None) -> str:
         "Studio's tasks (label_studio.db) and the tokens"
     )
     if copy is not None and not config.commits_to_kafka:
-        again = sorted({"records", "labels"} - _names_of_lost_sources(config))
+        again = sorted({"records", "labels"} - _lost_source_names(config))
         lost += (
             ", the streams of log.db, and what was predicted, asked for and learned after batch "
             f"{copy.sequence}: {' and '.join(again) or 'nothing'} after it are read again, and "

@@ -332,13 +332,13 @@ class Sections(Section):
             resolve_path(folder, self.pipeline.state) / LOG,
             schema.max_record_bytes,
             frozenset(text),
-            self._fields_of_labelled_records(),
+            self._labelled_record_fields(),
             self.pipeline.on_data_loss,
             self.kafka,
             self.schema_registry,
         )
 
-    def _fields_of_labelled_records(self) -> AnswerFields:
+    def _labelled_record_fields(self) -> AnswerFields:
         """Return names and types of the id and label fields in files of labelled records."""
         names, schema = self.labels.fields, self.schema_
         id = (names.id if names else None) or schema.id

@@ -107,14 +107,18 @@ class StreamSimulator:
         first = max(FIRST - self.start, 0)
         due = self.start + int(min(FAST * seconds, first + PACE * max(seconds - first / FAST, 0.0)))
         numbers = range(self._written, due)
-        self._stream.write([_encode(self._digit_record(number)) for number in numbers])
+        n = len(self._records)
+        self._stream.write([_encode(self._records[i % n] | {"id": str(i)}) for i in numbers])
         self._stream.flush()
         self._written = due
         asked = [_decode(message.payload).id for message in self._requests.poll(1_000)]
         ours = [int(id) for id in asked if _is_demo_record(id, due)]
         answered = [number for number in ours if not self._is_request_left_to_user(number)]
         self._labels.write(
-            [Label(str(n), self._digit_label(n), source="demo").encode() for n in answered]
+            [
+                Label(str(i), self._truth[i % len(self._truth)], source="demo").encode()
+                for i in answered
+            ]
         )
         self._labels.flush()
 
@@ -129,12 +133,6 @@ class StreamSimulator:
             return False
         self._asked += 1
         return self._asked % OURS != 0
-
-    def _digit_record(self, record_number: int) -> dict[str, Any]:
-        return self._records[record_number % len(self._records)] | {"id": str(record_number)}
-
-    def _digit_label(self, record_number: int) -> str:
-        return self._truth[record_number % len(self._truth)]
 
 
 class RecordCountObserver(Observer):

@@ -58,19 +58,16 @@ def results_page(
     escaped text.
     """
     title = f"{escape(records)}, every record predicted on arrival"
+    table = _table_html(HEADINGS, [result_cells(row) for row in rows])
     chart = f"<section>{_learning_curves_html(curves)}</section>" if curves else ""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<style>{_STYLE}</style></head>\n<body><main><h1>{title}</h1>\n"
-        f"<p>{escape(about)}</p>\n<section>{_results_table_html(rows)}"
+        f"<p>{escape(about)}</p>\n<section>{table}"
         "<p>2nd half: accuracy on the later half of the records; balanced: mean over the classes."
         f"</p></section>\n{chart}\n</main></body></html>\n"
     )
-
-
-def _results_table_html(rows: Sequence[StrategyResult]) -> str:
-    return _table_html(HEADINGS, [result_cells(row) for row in rows])
 
 
 def _table_html(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

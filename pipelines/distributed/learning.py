@@ -287,7 +287,10 @@ class LearningPipeline(Pipeline):
         scored: Scored,
     ) -> ForwardedPayloads:
         """Return the messages of relabel requests, and those of scorers for the status pages."""
-        names, expires = self.schema.features, self.join.expires_after.end_time_ms(self.join.now)
+        names, expires = (
+            self.schema.features,
+            self.join.expires_after.end_time_ms(self.join.stream_time),
+        )
         known = self.join, self.learner, self.schema, self.sequence
         more = requests_about(to_requests([]), relabel_requests, records, scored, *known)
         written = self._encode_scorer_requests(names, expires)

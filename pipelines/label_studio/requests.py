@@ -12,13 +12,13 @@ from streamboost.connectors.messages.labels import label_as_text
 from streamboost.pipelines.label_studio.tasks import TaskEntry
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["BridgedRequest", "RequestState", "build_task", "missing_variables", "read_request"]
+__all__ = ["RequestMessage", "RequestState", "build_task", "missing_variables", "read_request"]
 
 _FIELDS = ("id", "features", "guess", "probability", "utility", KEY)
 """Keys in the data of every task."""
 
 
-class BridgedRequest(msgspec.Struct):
+class RequestMessage(msgspec.Struct):
     """Request message with only the keys that a task needs."""
 
     id: str
@@ -29,7 +29,7 @@ class BridgedRequest(msgspec.Struct):
     sequence: int
 
 
-read_request = msgspec.json.Decoder(BridgedRequest).decode
+read_request = msgspec.json.Decoder(RequestMessage).decode
 
 
 @dataclass(frozen=True, slots=True)

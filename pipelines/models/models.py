@@ -127,16 +127,16 @@ class ExternalModels:
             for name, evaluation in self._evaluations.items()
         }
 
-    def state(self) -> tuple[dict[str, Any], Arrays]:
+    def snapshot(self) -> tuple[dict[str, Any], Arrays]:
         """Return the state: a JSON object for the manifest of a checkpoint, and arrays by name."""
         arrays: Arrays = {}
         judged = {}
         for name, model in self._models_and_transformer_by_name().items():
-            arrays |= {f"models.{name}.{key}": array for key, array in model.state().items()}
+            arrays |= {f"models.{name}.{key}": array for key, array in model.to_arrays().items()}
         for name, evaluation in self._evaluations.items():
             judged[name], tables = evaluation.state()
             arrays |= {f"judges.{name}.{key}": array for key, array in tables.items()}
-        hashes = {key: _sha256(array) for key, array in arrays.items() if _is_pickle_key(key)}
+        hashes = {key: _sha256(array) for key, array in arrays.items() if key.endswith(".pickle")}
         about = {
             "release": self.release,
             "serves": self.serving is not None,
@@ -146,8 +146,8 @@ class ExternalModels:
         }
         return about, arrays
 
-    def resume(self, manifest: Mapping[str, Any], arrays: Arrays) -> None:
-        """Restore the state from the results of `state`.
+    def restore(self, manifest: Mapping[str, Any], arrays: Arrays) -> None:
+        """Restore the state from the results of `snapshot`.
 
         Raises StateError if a pickle is missing or its hash differs from that in the manifest.
         """
@@ -163,7 +163,7 @@ class ExternalModels:
             key = f"models.{name}.pickle"
             if not own or manifest["sha256"].get(key) != _sha256(own["pickle"]):
                 raise StateError(f"{self.folder}: the checkpoint lacks the River model {name!r}")
-            model.resume(own, relearn=anew)
+            model.restore(own, relearn=anew)
         for name, evaluation in self._evaluations.items():
             evaluation.resume(manifest["judges"][name], part(arrays, f"judges.{name}."))
 
@@ -181,10 +181,6 @@ class ExternalModels:
         """Return the predictions of the active model for `records`."""
         assert self.serving is not None
         return self.serving.score(records.values or [])
-
-
-def _is_pickle_key(key: str) -> bool:
-    return key.endswith(".pickle")
 
 
 def _sha256(array: np.ndarray) -> str:

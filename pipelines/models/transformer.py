@@ -103,7 +103,7 @@ class Transformer:
         """Return at most `n` of the newest labelled records, and their times."""
         return [tuple(msgspec.json.decode(encoded)) for encoded, _ in list(self._kept)[-n:]]
 
-    def state(self) -> Arrays:
+    def to_arrays(self) -> Arrays:
         """Return the state as arrays: the pickled transformer, and JSON with labelled records."""
         about = {
             "kept": [[whole.decode(), label] for whole, label in self._kept],
@@ -112,8 +112,8 @@ class Transformer:
         blob = np.frombuffer(pickle.dumps(self._made), dtype=np.uint8)
         return {"pickle": blob, "about": pack_json(about)}
 
-    def resume(self, arrays: Arrays, *, relearn: bool) -> None:
-        """Restore the state from `arrays`, the result of `state`.
+    def restore(self, arrays: Arrays, *, relearn: bool) -> None:
+        """Restore the state from `arrays`, the result of `to_arrays`.
 
         With `relearn`, the pickle is ignored, and the stored labelled records are learned again.
         """

@@ -344,7 +344,7 @@ class LabelJoin:
         self._for_labels = PausableClock(self._now, self._now)
 
     @property
-    def now(self) -> StreamTime:
+    def stream_time(self) -> StreamTime:
         """Stream time: the number of records so far, and the newest batch time."""
         return self._now
 

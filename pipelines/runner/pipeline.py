@@ -182,7 +182,7 @@ class Pipeline:
         arrays |= {f"join.{name}": a for name, a in self.join.to_arrays().items()}
         about: dict[str, Any] = {}
         if self.models is not None:
-            state, tables = self.models.state()
+            state, tables = self.models.snapshot()
             about = {"models": state}
             arrays |= {f"models.{name}": a for name, a in tables.items()}
         manifest = self.counters() | {
@@ -226,7 +226,7 @@ class Pipeline:
         """Restore the state that `snapshot` returned."""
         self.learner = StreamLearner.restore(part(arrays, "learner."))
         if self.models is not None:
-            self.models.resume(manifest["models"], part(arrays, "models."))
+            self.models.restore(manifest["models"], part(arrays, "models."))
         self.join.restore(part(arrays, "join."))
         self.sequence = manifest["sequence"]
         self.digest = manifest["digest"]
