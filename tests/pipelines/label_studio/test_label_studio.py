@@ -155,14 +155,14 @@ def test_labels_that_cannot_be_written_are_refused_at_once(make_config, studio):
     config = make_config(labels={"connector": "river", "dataset": "Phishing", "delay": 1})
     with pytest.raises(ConfigurationError, match=r"\[labels\] cannot be written to"):
         turn(config)
-    (finding,) = [one for one in checking.check(config) if one.part == "label_studio"]
+    (finding,) = [one for one in checking.check_pipeline(config) if one.part == "label_studio"]
     assert not finding.ok
     assert finding.text.startswith("[labels] cannot be written to")
 
 
 def test_check_tries_the_project(config, studio):
     def found():
-        (finding,) = [one for one in checking.check(config) if one.part == "label_studio"]
+        (finding,) = [one for one in checking.check_pipeline(config) if one.part == "label_studio"]
         return finding
 
     assert found().ok

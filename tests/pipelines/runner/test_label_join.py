@@ -300,5 +300,5 @@ def test_a_span_that_is_neither_records_nor_a_time_is_refused(value):
 
 
 def test_only_a_span_in_time_has_an_end_that_can_be_told():
-    assert WindowSize.parse("2h").end(StreamTime(5, 1_000)) == 7_201_000
-    assert WindowSize.parse(5).end(StreamTime(5, 1_000)) is None
+    assert WindowSize.parse("2h").end_time_ms(StreamTime(5, 1_000)) == 7_201_000
+    assert WindowSize.parse(5).end_time_ms(StreamTime(5, 1_000)) is None
