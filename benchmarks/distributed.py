@@ -39,7 +39,7 @@ from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.score import build_scorer
 from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.distributed.model_log import ModelLog, ModelPublisher
+from streamboost.pipelines.distributed.model_log import ModelLogReader, SnapshotEncoder
 from streamboost.pipelines.distributed.partition_task import PartitionTask, TaskSettings
 from streamboost.pipelines.shutdown import StopToken
 from tests.broker.broker import Broker
@@ -161,13 +161,15 @@ def from_memory(file, n, batch, gate, found):
     The bytes are those of a scoring log entry, of a prediction, and of a model snapshot.
     """
     config = load(file)
-    editions = ModelLog(lambda schema: config.learner_config.build_learner(schema, 0), "memory")
+    editions = ModelLogReader(
+        lambda schema: config.learner_config.build_learner(schema, 0), "memory"
+    )
     learner = config.learner_config.build_learner(config.sections.build_schema(), 0)
     records, labels = messages(0, TAUGHT)
     schema = config.sections.build_schema()
     decoded, _ = schema.decode([Message(p, "0", i, len(p)) for i, p in enumerate(records)])
     learner.learn(decoded.ids, decoded.X, [json.loads(y)["label"] for y in labels])
-    published = ModelPublisher().encode_snapshot(1, schema, learner)
+    published = SnapshotEncoder().encode_snapshot(1, schema, learner)
     parts = (m.partition(b"\n") for m in published)
     editions.read([(key, value) for key, _, value in parts])
     settings = TaskSettings(config.learner_config.query, 0, WindowSize.parse("1d"), "memory")

@@ -41,7 +41,7 @@ from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.pipelines.app import connect
 from streamboost.pipelines.app import run as assembly
-from streamboost.pipelines.cli.heap import frozen_heap
+from streamboost.pipelines.cli.heap import freeze_gc_after_recovery
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.runner.observers import Observer
 from tests.broker.broker import Broker
@@ -142,12 +142,12 @@ def whole(file):
     seen = []
 
     class Counting(Observer):
-        def committed(self, effects):
+        def on_commit(self, effects):
             seen.append((time.perf_counter(), len(effects.records)))
             if len(seen) == 1:
                 steps.begin()
 
-    with Steps() as steps, frozen_heap() as freezer:
+    with Steps() as steps, freeze_gc_after_recovery() as freezer:
         assembly.run(load(file), until_idle=True, observers=[Counting(), freezer])
     return between(seen), steps
 

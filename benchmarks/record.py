@@ -202,17 +202,17 @@ def written(folder, n, labelled):
 def ran(folder):
     """Run the pipeline in `folder`; return (CPU seconds, records) at each commit."""
     from streamboost.pipelines.app import run as assembly
-    from streamboost.pipelines.cli.heap import frozen_heap
+    from streamboost.pipelines.cli.heap import freeze_gc_after_recovery
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.runner.observers import Observer
 
     commits = []
 
     class Clock(Observer):
-        def committed(self, effects):
+        def on_commit(self, effects):
             commits.append((time.process_time(), len(effects.records)))
 
-    with frozen_heap() as freezer:
+    with freeze_gc_after_recovery() as freezer:
         assembly.run(load(folder / "p.toml"), until_idle=True, observers=[Clock(), freezer])
     return commits
 

@@ -49,9 +49,9 @@ from rich.table import Table
 from benchmarks.lookers import CORES, SECONDS, Asking, Dashboards, watching
 from streamboost.connectors.base import Message, Source
 from streamboost.connectors.messages.schema import Schema
-from streamboost.pipelines.app.connect import connect
+from streamboost.pipelines.app.connect import create_connectors
 from streamboost.pipelines.app.run import build_runner
-from streamboost.pipelines.config.compatibility import adopt_config
+from streamboost.pipelines.config.compatibility import store_config
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.state.folder import State
@@ -60,9 +60,9 @@ from streamboost.pipelines.status.publisher import Publisher
 from streamboost.pipelines.status.reader import StatusReader
 
 try:
-    from streamboost.pipelines.cli.heap import frozen_heap
+    from streamboost.pipelines.cli.heap import freeze_gc_after_recovery
 except ImportError:  # measured may be a state of the project that had none
-    frozen_heap = partial(nullcontext, Observer())
+    freeze_gc_after_recovery = partial(nullcontext, Observer())
 
 WITHOUT, STATUS = "without a status", "a status every second"
 FEATURES, CLASSES, TAUGHT = 16, 26, 2_000
@@ -166,16 +166,16 @@ class Turns(Observer):
         self._began = None
         self._is_trained = False
 
-    def committed(self, effects):
+    def on_commit(self, effects):
         self._is_trained = effects.committee is not None
         if self._checkpoint is not None or not self._order:
             return  # not ready yet, or the last turn ended during a batch
         if self._order[0].publisher is not None:
             with self._told():
-                self._order[0].publisher.committed(effects)
+                self._order[0].publisher.on_commit(effects)
         if self._began is None:
             # The publisher first catches up on the batches of other turns, outside the measurement.
-            if self._is_ready() and not self.is_due:
+            if self._is_ready() and not self.is_work_due:
                 self._begin()
             return
         self._records += len(effects.records)
@@ -189,13 +189,15 @@ class Turns(Observer):
             if self._order:
                 self._order[0].work()
             else:
-                self._stop.request()
+                self._stop.request_stop()
 
     @property
-    def is_due(self):
+    def is_work_due(self):
         if self._checkpoint is not None:
             return True
-        return any(arm.publisher is not None and arm.publisher.is_due for arm in self._order[:1])
+        return any(
+            arm.publisher is not None and arm.publisher.is_work_due for arm in self._order[:1]
+        )
 
     def between_batches(self):
         if self._checkpoint is not None and self._is_trained:
@@ -244,9 +246,9 @@ def measure(folder, n_turns, n_clients, rate, *, alone=False, pinned=False):
     config = load(folder / "p.toml")
     state = State(config.state)
     with state.locked(), ExitStack() as stack:
-        connectors = stack.enter_context(closing(connect(config)))
+        connectors = stack.enter_context(closing(create_connectors(config)))
         connectors.transaction.fence()
-        adopt_config(config, state, begun=False)
+        store_config(config, state, begun=False)
         schema = Schema(numeric=[f"x{k}" for k in range(FEATURES)])
         source = Endless([body[1:].encode() for body in bodies], STEADY if alone else None)
         loop = build_runner(config, state, schema, replace(connectors, records=source))
@@ -271,7 +273,7 @@ def measure(folder, n_turns, n_clients, rate, *, alone=False, pinned=False):
 
         turns = Turns(list(arms.values()), n_turns, loop.stop, checkpoint, is_ready)
         loop.observers.append(turns)
-        with frozen_heap() as freezer:
+        with freeze_gc_after_recovery() as freezer:
             loop.observers.append(freezer)
             loop.run()
         for lookers in looking:

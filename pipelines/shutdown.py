@@ -36,7 +36,7 @@ class StopToken:
         # A SimpleQueue may be put to within a signal handler, which an Event's lock forbids.
         self._wake: SimpleQueue[None] = SimpleQueue()
 
-    def request(self) -> None:
+    def request_stop(self) -> None:
         """Request a stop after the commit of the current batch."""
         self.requested = True
         self._wake.put(None)

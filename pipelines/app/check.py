@@ -15,31 +15,39 @@ from streamboost.connectors.messages.inference import (
 from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import DataError, StreamBoostError
-from streamboost.pipelines.app.connect import Connectors, connect, refuse_missing_topics
-from streamboost.pipelines.app.distributed import records_source, scorer_limits_text
+from streamboost.pipelines.app.connect import Connectors, create_connectors, refuse_missing_topics
+from streamboost.pipelines.app.distributed import open_records_source, scorer_limits_text
 from streamboost.pipelines.app.factories import check_models, factory_names, transform_messages
 from streamboost.pipelines.app.first_records import peek_messages
-from streamboost.pipelines.app.recovery import checkpoint_copies, initial_model, refuse_lost_state
-from streamboost.pipelines.app.run import has_begun
+from streamboost.pipelines.app.recovery import (
+    create_copy_store,
+    load_initial_model,
+    refuse_lost_state,
+)
+from streamboost.pipelines.app.run import has_run_before
 from streamboost.pipelines.config.compatibility import verify_compatibility
 from streamboost.pipelines.config.connectors.base import Output, check_writable
 from streamboost.pipelines.config.connectors.kafka import KafkaTopic
-from streamboost.pipelines.config.connectors.registry import ENDPOINTS, OUTPUTS, refuse_unwritable
+from streamboost.pipelines.config.connectors.registry import (
+    ENDPOINTS,
+    OUTPUTS,
+    refuse_unwritable_input,
+)
 from streamboost.pipelines.config.field_changes import added_fields
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.label_studio import run as label_studio
 from streamboost.pipelines.label_studio.tasks import FILE, TaskStore
-from streamboost.pipelines.models.transformer import raw_record
+from streamboost.pipelines.models.transformer import decode_raw_record
 from streamboost.pipelines.runner.initial_data import decode_initial_data, deploy_initial_model
 from streamboost.pipelines.runner.replay import (
-    foreign_batches,
+    find_other_release_batches,
     journal_entries,
     require_same_release,
 )
 from streamboost.pipelines.state.copies import FolderTarget
 from streamboost.pipelines.state.folder import State
 
-__all__ = ["Finding", "check", "delivery_guarantee"]
+__all__ = ["CheckResult", "check_pipeline", "delivery_guarantee"]
 
 _GetSchema = Callable[[], Schema]
 
@@ -53,7 +61,7 @@ _DISTRIBUTED = (
 _READ_ONCE = "standard input, which is read once: not tried"
 
 
-class Finding(NamedTuple):
+class CheckResult(NamedTuple):
     """Result of the check of one part of a configuration: its name, success, and a text."""
 
     part: str
@@ -61,8 +69,8 @@ class Finding(NamedTuple):
     text: str
 
 
-def check(config: Config) -> Iterator[Finding]:
-    """Check every connector of `config`; yield one `Finding` for each part of the configuration.
+def check_pipeline(config: Config) -> Iterator[CheckResult]:
+    """Check every connector of `config`; yield a `CheckResult` for each part of the configuration.
 
     The check reads a few messages, and writes none. If checkpoints are copied to a remote address,
     an empty file is written there and removed, to test write access.
@@ -71,70 +79,60 @@ def check(config: Config) -> Iterator[Finding]:
     # The schema is read from a checkpoint, which may be large.
     schema = cache(partial(_load_schema_of_next_run, config, state))
     if config.sections.kafka is not None:
-        found = _run_check_of_part(config, "kafka", partial(refuse_missing_topics, config))
+        found = _check_part(config, "kafka", partial(refuse_missing_topics, config))
         yield found
         if not found.ok:  # other checks would fail for the same reason, each after a timeout
             return
-    with closing(connect(config)) as connectors:
+    with closing(create_connectors(config)) as connectors:
         messages: list[Message] = []
 
         def read_records() -> str:
             if not connectors.records.is_replayable:
                 return _READ_ONCE
-            with records_source(config, connectors.records) as records:
+            with open_records_source(config, connectors.records) as records:
                 messages.extend(peek_messages(records))
             return _message_count_text(len(messages))
 
         if config.sections.schema_registry is not None:
-            yield _run_check_of_part(
+            yield _check_part(
                 config, "schema_registry", partial(_describe_registered_schemas, config)
             )
-        yield _run_check_of_part(
+        yield _check_part(
             config,
             "state",
             partial(_describe_start_of_next_run, config, state, connectors.transaction),
         )
-        yield _run_check_of_part(config, "source", read_records)
-        yield _run_check_of_part(
-            config, "schema", partial(_describe_features, config, schema, messages)
-        )
+        yield _check_part(config, "source", read_records)
+        yield _check_part(config, "schema", partial(_describe_features, config, schema, messages))
         if factory_names(config):
-            yield _run_check_of_part(
-                config, "models", partial(_describe_models, config, schema, messages)
-            )
+            yield _check_part(config, "models", partial(_describe_models, config, schema, messages))
         if config.is_distributed:
-            yield _run_check_of_part(config, "scoring", partial(scorer_limits_text, config))
-        yield _run_check_of_part(
-            config, "labels", partial(_describe_labels, config, connectors.labels)
-        )
+            yield _check_part(config, "scoring", partial(scorer_limits_text, config))
+        yield _check_part(config, "labels", partial(_describe_labels, config, connectors.labels))
         if connectors.initial_data is not None:
-            yield _run_check_of_part(
+            yield _check_part(
                 config,
                 "initial_data",
                 partial(_describe_initial_data, schema, messages, config, connectors),
             )
         if config.sections.initial_data.committee is not None:
-            yield _run_check_of_part(
+            yield _check_part(
                 config,
                 "committee",
                 partial(_describe_initial_committee, config, state, schema, messages),
             )
         for name in OUTPUTS:
             section: Output = getattr(config.sections, name)
-            yield _run_check_of_part(
-                config, name, partial(section.check_access, config.connector_context)
-            )
+            yield _check_part(config, name, partial(section.check_access, config.connector_context))
     if config.sections.pipeline.checkpoint_copy is not None:
-        yield _run_check_of_part(config, "copies", partial(_describe_checkpoint_copies, config))
+        yield _check_part(config, "copies", partial(_describe_checkpoint_copies, config))
     if config.sections.label_studio is not None:
-        yield _run_check_of_part(
-            config, "label_studio", partial(_describe_label_studio_project, config)
-        )
+        yield _check_part(config, "label_studio", partial(_describe_label_studio_project, config))
 
 
 def delivery_guarantee(config: Config) -> str:
     """Return a sentence: the outputs are delivered exactly, at least or at most once, and why."""
-    with closing(connect(config)) as connectors:
+    with closing(create_connectors(config)) as connectors:
         outputs = connectors.outputs
         sinks = {
             "predictions": outputs.predictions,
@@ -166,11 +164,11 @@ def delivery_guarantee(config: Config) -> str:
     )
 
 
-def _run_check_of_part(config: Config, part: str, run_check: Callable[[], str]) -> Finding:
+def _check_part(config: Config, part: str, run_check: Callable[[], str]) -> CheckResult:
     try:
-        return Finding(part, True, config.mask(run_check()))
+        return CheckResult(part, True, config.mask(run_check()))
     except StreamBoostError as error:
-        return Finding(part, False, config.mask(str(error)))
+        return CheckResult(part, False, config.mask(str(error)))
 
 
 def _describe_registered_schemas(config: Config) -> str:
@@ -191,8 +189,8 @@ def _describe_start_of_next_run(config: Config, state: State, transaction: Trans
     check_writable(state.log)
     running = state.running_process_id()
     committed = transaction.committed()
-    refuse_lost_state(config, committed, checkpoint_copies(config))
-    verify_compatibility(config, state, begun=has_begun(state, transaction, committed))
+    refuse_lost_state(config, committed, create_copy_store(config))
+    verify_compatibility(config, state, begun=has_run_before(state, transaction, committed))
     found = state.checkpoint_to_restore(committed.sequence if committed else None)
     if running is not None:
         batch = committed.sequence if committed else 0
@@ -200,7 +198,7 @@ def _describe_start_of_next_run(config: Config, state: State, transaction: Trans
     if committed is None:
         return "fresh"
     require_same_release(
-        foreign_batches(journal_entries(transaction, found, committed.sequence), found)
+        find_other_release_batches(journal_entries(transaction, found, committed.sequence), found)
     )
     start = found[1]["sequence"] if found else 0
     missed = f", {committed.sequence - start} of them replayed" if found else ", all replayed"
@@ -284,7 +282,7 @@ def _describe_models(config: Config, get_schema: _GetSchema, messages: list[Mess
     if config.sections.features is not None:
         pairs = zip(records.messages, records.times, strict=True)
         return check_models(
-            config, [(raw_record(message, schema), time) for message, time in pairs]
+            config, [(decode_raw_record(message, schema), time) for message, time in pairs]
         )
     values = records.values or []
     return check_models(
@@ -336,7 +334,7 @@ def _describe_initial_committee(
 
     Raises ConfigurationError if the committee does not match the fields of `records`.
     """
-    begun = initial_model(config, state)
+    begun = load_initial_model(config, state)
     assert begun is not None
     schema, committee = get_schema(), begun.committee
     said = (
@@ -356,7 +354,7 @@ def _describe_checkpoint_copies(config: Config) -> str:
 
     Raises ConnectorError if no copy can be written.
     """
-    copies = checkpoint_copies(config)
+    copies = create_copy_store(config)
     assert copies is not None
     name = f"{config.name}.check"
     if isinstance(copies.place, FolderTarget):
@@ -374,7 +372,7 @@ def _describe_label_studio_project(config: Config) -> str:
 
     Raises ConfigurationError if the pipeline's labels are in a place that cannot be written.
     """
-    refuse_unwritable(config.sections.labels, "labels")
+    refuse_unwritable_input(config.sections.labels, "labels")
     studio, choices = label_studio.open_project(config)
     told = f"{studio.where}, choices {', '.join(choices.labels)}"
     refusals = TaskStore(config.state / FILE).refusal_reasons()

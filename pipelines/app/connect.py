@@ -10,9 +10,13 @@ from typing import Any
 from streamboost.connectors.base import Source, Transaction
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConnectorError
-from streamboost.pipelines.app.distributed import learner_outputs, scoring_log_source, shared_topics
+from streamboost.pipelines.app.distributed import (
+    learner_outputs,
+    scoring_log_source,
+    shared_topic_settings,
+)
 from streamboost.pipelines.config.connectors.base import Endpoint
-from streamboost.pipelines.config.connectors.kafka import KafkaTopic, cluster_of
+from streamboost.pipelines.config.connectors.kafka import KafkaTopic, kafka_cluster
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.distributed.topics import scoring_log_topic
 from streamboost.pipelines.runner.batch import OutputSinks
@@ -20,7 +24,7 @@ from streamboost.pipelines.state.commands import CommandSource
 
 __all__ = [
     "Connectors",
-    "connect",
+    "create_connectors",
     "create_sources",
     "create_topics",
     "create_transaction",
@@ -47,13 +51,13 @@ class Connectors:
             self.initial_data.close()
 
 
-def connect(config: Config) -> Connectors:
+def create_connectors(config: Config) -> Connectors:
     """Return the connectors of `config`; they open files and connections at their first use."""
     sections, around, found = config.sections, config.connector_context, create_sources(config)
     sinks = (
-        sections.predictions.sink(around),
-        sections.requests.sink(around),
-        sections.dead_letters.sink(around),
+        sections.predictions.create_sink(around),
+        sections.requests.create_sink(around),
+        sections.dead_letters.create_sink(around),
     )
     outputs = OutputSinks(*sinks)
     if config.is_distributed:
@@ -72,13 +76,15 @@ def create_sources(config: Config) -> dict[str, Source]:
     """Return new sources by name ("records", "labels", ...), each with its own connection."""
     sections, around = config.sections, config.connector_context
     records = (
-        scoring_log_source(config) if config.is_distributed else sections.source.source(around)
+        scoring_log_source(config)
+        if config.is_distributed
+        else sections.source.create_source(around)
     )
     outputs = {name: getattr(sections, name) for name in sections.labels.outputs_read_by_oracle}
-    labels = sections.labels.label_source(around, records, outputs)
+    labels = sections.labels.create_label_source(around, records, outputs)
     found = {"records": records, "labels": labels, "commands": CommandSource(config.state)}
-    if sections.initial_data.file is not None:
-        found["initial_data"] = sections.initial_data.file.source(around)
+    if sections.initial_data.file_input is not None:
+        found["initial_data"] = sections.initial_data.file_input.create_source(around)
     return found
 
 
@@ -95,14 +101,14 @@ def create_transaction(config: Config) -> Transaction:
     topics = {name: s.topic for name, s in read.items() if isinstance(s, KafkaTopic)}
     if config.is_distributed:
         topics["records"] = scoring_log_topic(config.name)
-    return KafkaTransaction(cluster_of(config.connector_context), config.name, topics)
+    return KafkaTransaction(kafka_cluster(config.connector_context), config.name, topics)
 
 
 def refuse_missing_topics(config: Config) -> str:
     """Raise ConnectorError if Kafka topics of `config` are missing; return their number as text."""
     from streamboost.connectors.kafka.admin import missing_topics
 
-    wanted, cluster = _topic_settings(config), cluster_of(config.connector_context)
+    wanted, cluster = _topic_settings(config), kafka_cluster(config.connector_context)
     if missing := missing_topics(cluster, list(wanted)):
         raise ConnectorError(
             f"{cluster.servers} has no topic {', '.join(missing)}: correct the name, or create "
@@ -115,7 +121,7 @@ def create_topics(config: Config) -> list[str]:
     """Create the missing Kafka topics of `config`; return the names of the new topics."""
     from streamboost.connectors.kafka import admin
 
-    wanted, cluster = _topic_settings(config), cluster_of(config.connector_context)
+    wanted, cluster = _topic_settings(config), kafka_cluster(config.connector_context)
     missing = admin.missing_topics(cluster, list(wanted))
     admin.create_topics(cluster, {topic: wanted[topic] for topic in missing})
     return missing
@@ -137,4 +143,4 @@ def _topic_settings(config: Config) -> dict[str, Mapping[str, Any]]:
     wanted = {section.topic: kind for section, kind in kinds if isinstance(section, KafkaTopic)}
     if config.commits_to_kafka:
         wanted[journal_topic(config.name)] = JOURNAL
-    return wanted | (shared_topics(config) if config.is_distributed else {})
+    return wanted | (shared_topic_settings(config) if config.is_distributed else {})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamboost.connectors.base import Sink, Source
 from streamboost.errors import ConfigurationError, ConnectorError
-from streamboost.pipelines.config.connectors.kafka import KafkaTopic, cluster_of
+from streamboost.pipelines.config.connectors.kafka import KafkaTopic, kafka_cluster
 from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.distributed.topics import models_topic, scoring_log_topic
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 __all__ = [
     "add_missing_partitions",
     "learner_outputs",
+    "open_records_source",
     "prepare_distributed_scoring",
-    "records_source",
-    "require_distributed",
-    "require_local",
+    "require_distributed_scoring",
+    "require_local_scoring",
     "scorer_limits_text",
     "scoring_log_source",
-    "shared_topics",
-    "topic_of",
+    "section_topic",
+    "shared_topic_settings",
 ]
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ _MOST_BYTES = 32 * 2**20
 """Maximum size in bytes of a scoring log entry, which has the requests of a batch."""
 
 
-def require_distributed(config: Config) -> None:
+def require_distributed_scoring(config: Config) -> None:
     """Raise ConfigurationError unless `config` has scoring = "distributed"."""
     if not config.is_distributed:
         raise ConfigurationError(
@@ -50,7 +50,7 @@ def require_distributed(config: Config) -> None:
         )
 
 
-def require_local(config: Config) -> None:
+def require_local_scoring(config: Config) -> None:
     """Raise ConfigurationError if `config` has scoring = "distributed"."""
     if config.is_distributed:
         raise ConfigurationError(
@@ -63,7 +63,7 @@ def scoring_log_source(config: Config) -> Source:
     """Return the source of the scoring log; with distributed scoring, the learner reads it."""
     from streamboost.connectors.kafka.topic import KafkaSource
 
-    cluster, topic = cluster_of(config.connector_context), scoring_log_topic(config.name)
+    cluster, topic = kafka_cluster(config.connector_context), scoring_log_topic(config.name)
     return KafkaSource(
         cluster, topic, _MOST_BYTES, on_data_loss=config.connector_context.on_data_loss
     )
@@ -76,21 +76,21 @@ def learner_outputs(
     from streamboost.connectors.kafka.compacted_topic import CompactedTopicSink
     from streamboost.pipelines.distributed.learning import LearnerSinks
 
-    table = CompactedTopicSink(cluster_of(config.connector_context), models_topic(config.name))
+    table = CompactedTopicSink(kafka_cluster(config.connector_context), models_topic(config.name))
     return LearnerSinks(predictions, requests, dead_letters, table)
 
 
-def shared_topics(config: Config) -> dict[str, Mapping[str, Any]]:
+def shared_topic_settings(config: Config) -> dict[str, Mapping[str, Any]]:
     """Return the Kafka settings of the topics that scorers and learner share, by topic."""
     from streamboost.connectors.kafka.admin import MESSAGES, PROGRESS, TABLE, partition_counts
 
-    records = topic_of(config, "source")
-    there = partition_counts(cluster_of(config.connector_context), [records])
+    records = section_topic(config, "source")
+    there = partition_counts(kafka_cluster(config.connector_context), [records])
     n = {"num_partitions": there[records]} if records in there else {}
     return {
         scoring_log_topic(config.name): {**PROGRESS, **n},
         models_topic(config.name): TABLE,
-        topic_of(config, "predictions"): {**MESSAGES, **n},
+        section_topic(config, "predictions"): {**MESSAGES, **n},
     }
 
 
@@ -99,8 +99,8 @@ def scorer_limits_text(config: Config) -> str:
     from streamboost.connectors.kafka.admin import partition_counts
     from streamboost.pipelines.distributed.partition_task import TaskSettings
 
-    records = topic_of(config, "source")
-    n = partition_counts(cluster_of(config.connector_context), [records])[records]
+    records = section_topic(config, "source")
+    n = partition_counts(kafka_cluster(config.connector_context), [records])[records]
     query = config.learner_config.query
     each = TaskSettings(query, 0, WindowSize(records=1), "").query_config_per_partition(n)
     return (
@@ -114,8 +114,8 @@ def add_missing_partitions(config: Config) -> None:
     """Add partitions to the predictions and scoring log topics to match the records topic."""
     from streamboost.connectors.kafka.admin import add_partitions, partition_counts
 
-    records, cluster = topic_of(config, "source"), cluster_of(config.connector_context)
-    others = [topic_of(config, "predictions"), scoring_log_topic(config.name)]
+    records, cluster = section_topic(config, "source"), kafka_cluster(config.connector_context)
+    others = [section_topic(config, "predictions"), scoring_log_topic(config.name)]
     there = partition_counts(cluster, [records, *others])
     n = there.get(records, 0)
     if fewer := {topic: n for topic in others if there.get(topic, n) < n}:
@@ -124,7 +124,7 @@ def add_missing_partitions(config: Config) -> None:
 
 
 @contextmanager
-def records_source(config: Config, source: Source) -> Iterator[Source]:
+def open_records_source(config: Config, source: Source) -> Iterator[Source]:
     """Context manager that yields a source of the records.
 
     This is `source` itself, unless scoring is distributed: then `source` reads the scoring log, and
@@ -133,7 +133,7 @@ def records_source(config: Config, source: Source) -> Iterator[Source]:
     if not config.is_distributed:
         yield source
         return
-    with closing(config.sections.source.source(config.connector_context)) as records:
+    with closing(config.sections.source.create_source(config.connector_context)) as records:
         yield records
 
 
@@ -142,7 +142,7 @@ def prepare_distributed_scoring(config: Config, runner: "Runner") -> None:
     synchronize = partial(add_missing_partitions, config)
     runner.stop.retry_until_success(synchronize, runner.poll_interval)
     runner.observers.append(_PartitionSynchronizer(synchronize))
-    runner.commit(runner.step(runner.intake.empty_batch(), None))
+    runner.commit(runner.step(runner.intake.build_empty_batch(), None))
 
 
 class _PartitionSynchronizer(Observer):
@@ -163,7 +163,7 @@ class _PartitionSynchronizer(Observer):
         self._due = time.monotonic() + _EVERY
 
 
-def topic_of(config: Config, section_name: str) -> str:
+def section_topic(config: Config, section_name: str) -> str:
     """Return the Kafka topic of a connector section, such as "source" or "predictions"."""
     section = getattr(config.sections, section_name)
     assert isinstance(section, KafkaTopic)

@@ -24,18 +24,18 @@ from streamboost.connectors.messages.values import encode_original_record
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.features.fields import Field
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.models.model import Model
-from streamboost.pipelines.models.models import Models
-from streamboost.pipelines.models.transformer import Transformer, raw_record
+from streamboost.pipelines.models.model import ExternalModel
+from streamboost.pipelines.models.models import ExternalModels
+from streamboost.pipelines.models.transformer import Transformer, decode_raw_record
 from streamboost.pipelines.state.folder import State
 
 __all__ = [
     "STEADY",
+    "are_models_deterministic",
     "call_factory",
     "check_models",
     "create_models",
     "factory_names",
-    "is_deterministic",
     "transform_messages",
 ]
 
@@ -105,13 +105,15 @@ def call_factory(section_name: str, factory: str, folder: Path) -> Any:
     return made
 
 
-def create_models(config: Config, schema: Schema, state: State) -> Models | None:
+def create_models(config: Config, schema: Schema, state: State) -> ExternalModels | None:
     """Return the untrained external models of the pipeline file; None if it names none."""
     if not (factories := factory_names(config)):
         return None
     _restrict_folder_permissions(state.path)
     made = {
-        section_name: Model(call_factory(section_name, factory, config.folder), schema.features)
+        section_name: ExternalModel(
+            call_factory(section_name, factory, config.folder), schema.features
+        )
         for section_name, factory in factories.items()
         if section_name != _FEATURES
     }
@@ -121,14 +123,14 @@ def create_models(config: Config, schema: Schema, state: State) -> Models | None
     }
     block = config.learner_config.build_learner(schema, 0).evaluation.block
     samples = partial(_recent_input_records, made, transformer)
-    return Models(
+    return ExternalModels(
         made.get("[model]"),
         shadow_models,
         transformer,
         block,
         state.path,
         _river_version_text(),
-        lambda: is_deterministic(config, samples()),
+        lambda: are_models_deterministic(config, samples()),
     )
 
 
@@ -167,7 +169,7 @@ def transform_messages(
     if not len(records):
         return messages
     made = [
-        transformer.transform(raw_record(message, schema), time)
+        transformer.transform(decode_raw_record(message, schema), time)
         for message, time in zip(records.messages, records.times, strict=True)
     ]
     if transformer.failures == len(made):
@@ -191,7 +193,9 @@ def transform_messages(
     return found
 
 
-def is_deterministic(config: Config, records: Sequence[tuple[Mapping[str, Any], Time]]) -> bool:
+def are_models_deterministic(
+    config: Config, records: Sequence[tuple[Mapping[str, Any], Time]]
+) -> bool:
     """Return whether the external models ignore the seed of Python's hashes.
 
     The models are trained on `records`, pairs of record and timestamp, in two processes with
@@ -251,7 +255,7 @@ def check_models(config: Config, records: Sequence[tuple[Mapping[str, Any], Time
     """
     for section_name, factory in factory_names(config).items():
         call_factory(section_name, factory, config.folder)
-    if is_deterministic(config, records):
+    if are_models_deterministic(config, records):
         return f"{len(factory_names(config))} made; {STEADY}, by {min(len(records), _MOST)} records"
     return (
         f"{len(factory_names(config))} made; not {STEADY}, so that replays are not compared: sort "
@@ -260,7 +264,7 @@ def check_models(config: Config, records: Sequence[tuple[Mapping[str, Any], Time
 
 
 def _recent_input_records(
-    models: Mapping[str, Model], transformer: Transformer | None
+    models: Mapping[str, ExternalModel], transformer: Transformer | None
 ) -> list[tuple[dict[str, Any], Time]]:
     """Return the newest records, with their times, that the transformer or first model got."""
     if transformer is not None:

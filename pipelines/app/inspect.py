@@ -11,7 +11,7 @@ from streamboost.connectors.base import CommittedBatch
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 from streamboost.escaping import escaped
-from streamboost.pipelines.app.connect import Connectors, connect
+from streamboost.pipelines.app.connect import Connectors, create_connectors
 from streamboost.pipelines.config.compatibility import (
     commits_to_kafka,
     pipeline_name,
@@ -23,10 +23,16 @@ from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
 from streamboost.pipelines.status.formatting import COUNTERS, RECORDS_APART, UNUSABLE
 
-__all__ = ["NO_FIGURE", "annotator_lines", "describe", "description_text", "metric_lines"]
+__all__ = [
+    "NO_FIGURE",
+    "annotator_lines",
+    "describe_pipeline",
+    "format_description",
+    "metric_lines",
+]
 
 
-def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
+def describe_pipeline(path: Path, config: Config | None = None) -> dict[str, Any]:
     """Return the progress and settings of the pipeline with state folder `path`, as JSON values.
 
     Keys, among others:
@@ -85,7 +91,7 @@ def _query_committed_batch_and_lag(
     checkpoint. The reasons have the keys "committed" and "lag".
     """
     unknown: dict[str, str] = {}
-    with closing(connect(config)) as connectors:
+    with closing(create_connectors(config)) as connectors:
         try:
             committed = connectors.transaction.committed()
             bookmarks = _source_bookmarks(connectors, committed, manifest)
@@ -193,12 +199,12 @@ NO_FIGURE = "too few answers"
 _WIDTH = 21
 
 
-def description_text(description: dict[str, Any]) -> str:
-    """Format the result of `describe` as escaped lines of text."""
-    return "\n".join(map(escaped, _lines_of_description(description)))
+def format_description(description: dict[str, Any]) -> str:
+    """Format the result of `describe_pipeline` as escaped lines of text."""
+    return "\n".join(map(escaped, _description_lines(description)))
 
 
-def _lines_of_description(description: dict[str, Any]) -> list[str]:
+def _description_lines(description: dict[str, Any]) -> list[str]:
     running = "running" if description["running"] else "not running"
     sequence, unknown = description["sequence"], description["unknown"]
     checkpoint = description["checkpoint"]

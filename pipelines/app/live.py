@@ -13,7 +13,7 @@ from streamboost.escaping import escaped
 from streamboost.pipelines.status.formatting import count_text, estimate_text, number_text
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["ERASE", "status_line", "status_text"]
+__all__ = ["ERASE", "show_status_line", "status_text"]
 
 EVERY = 0.5
 """Seconds between two refreshes."""
@@ -29,7 +29,7 @@ NARROWEST = 20
 
 
 @contextmanager
-def status_line(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterator[None]:
+def show_status_line(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterator[None]:
     """Context manager that shows a status line of a pipeline below the log lines of `handler`.
 
     `state` is the state folder of the pipeline.
@@ -48,7 +48,7 @@ def status_line(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterat
         finally:
             handler.release()
 
-    def refresh_until_over() -> None:
+    def refresh_until_closed() -> None:
         while not over.wait(EVERY):
             documents = reader.documents()
             if (documents.get("pipeline") or {}).get("started", 0) >= began:
@@ -61,8 +61,8 @@ def status_line(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterat
                 )
         reader.close()
 
-    thread = threading.Thread(target=refresh_until_over, name="streamboost-live", daemon=True)
-    handler.setFormatter(_ErasingFormatter(before))
+    thread = threading.Thread(target=refresh_until_closed, name="streamboost-live", daemon=True)
+    handler.setFormatter(_StatusLineErasingFormatter(before))
     thread.start()
     try:
         yield
@@ -94,7 +94,7 @@ def status_text(documents: Mapping[str, Any], rate: float) -> str:
     return " · ".join(parts if state == "running" else [str(state), *parts])
 
 
-class _ErasingFormatter(logging.Formatter):
+class _StatusLineErasingFormatter(logging.Formatter):
     """Formatter that erases the status line before each log line."""
 
     def __init__(self, inner: logging.Formatter) -> None:

@@ -31,7 +31,7 @@ def _serve_health_endpoints(config: Config, state: State, runner: Runner) -> Ite
 
     section, metrics = config.sections.monitor, Metrics(runner)
     certificate, key = (
-        None if file is None else config.resolve(file)
+        None if file is None else config.resolve_path(file)
         for file in (section.certificate, section.key)
     )
     place = HealthServerAddress(section.port, section.host, section.allowed_hosts, certificate, key)

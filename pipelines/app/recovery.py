@@ -30,14 +30,14 @@ from streamboost.errors import (
     ModelFileError,
     StateError,
 )
-from streamboost.pipelines.config.compatibility import refuse_other_config
+from streamboost.pipelines.config.compatibility import refuse_incompatible_config
 from streamboost.pipelines.config.connectors.base import Endpoint
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state import commands
-from streamboost.pipelines.state.copies import Copies, Copy, FolderTarget, RemoteTarget
+from streamboost.pipelines.state.copies import CheckpointCopy, CopyStore, FolderTarget, RemoteTarget
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
 from streamboost.storage import unseal, write_bytes
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 __all__ = [
     "CheckpointCopier",
     "InitialModel",
-    "checkpoint_copies",
     "copy_checkpoints",
-    "initial_model",
+    "create_copy_store",
+    "load_initial_model",
     "rebuild_state",
     "refuse_lost_state",
     "save_initial_model",
@@ -67,7 +67,7 @@ class InitialModel:
     digest: str
 
 
-def initial_model(config: Config, state: State) -> InitialModel | None:
+def load_initial_model(config: Config, state: State) -> InitialModel | None:
     """Return the initial committee of the pipeline; None: no initial committee.
 
     Raises ConfigurationError if its file cannot be read.
@@ -102,7 +102,7 @@ def save_initial_model(config: Config, state: State, *, begun: bool) -> None:
         with state.translate_errors():
             write_bytes(state.committee, blob)
         return
-    file = config.resolve(named)
+    file = config.resolve_path(named)
     if file.is_file() and file.read_bytes() != state.committee.read_bytes():
         _log.warning("%s is another committee now than what the pipeline began with", file)
 
@@ -119,7 +119,7 @@ def _load_initial_committee_bytes(config: Config, state: State) -> bytes | None:
 
 def _read_committee_file(config: Config, path: str) -> bytes:
     try:
-        with open_regular_file(config.resolve(path)) as file:
+        with open_regular_file(config.resolve_path(path)) as file:
             return file.read()
     except (OSError, ConnectorError) as error:
         raise ConfigurationError(
@@ -145,12 +145,15 @@ class CheckpointCopier(Observer):
     Parameters
     ----------
     copies : store that the copies are written to
-    read : function from a batch's number to the `Copy` of its checkpoint
+    read : function from a batch's number to the `CheckpointCopy` of its checkpoint
     notify_error : function that is called between batches with the text of an error
     """
 
     def __init__(
-        self, copies: Copies, read: Callable[[int], Copy], notify_error: Callable[[str], None]
+        self,
+        copies: CopyStore,
+        read: Callable[[int], CheckpointCopy],
+        notify_error: Callable[[str], None],
     ) -> None:
         self._copies = copies
         self._read = read
@@ -165,7 +168,7 @@ class CheckpointCopier(Observer):
         )
         self._thread.start()
 
-    def put(self, sequence: int) -> None:
+    def schedule_copy(self, sequence: int) -> None:
         """Schedule a copy of the checkpoint of batch `sequence`; it replaces a scheduled copy."""
         with self._changed:
             self._next_sequence = sequence
@@ -240,7 +243,7 @@ class CheckpointCopier(Observer):
         )
 
 
-def checkpoint_copies(config: Config) -> Copies | None:
+def create_copy_store(config: Config) -> CopyStore | None:
     """Return the store of checkpoint copies; None: no copies are configured.
 
     Raises ConfigurationError if the package for the protocol of the address is not installed.
@@ -248,24 +251,25 @@ def checkpoint_copies(config: Config) -> Copies | None:
     where = config.sections.pipeline.checkpoint_copy
     if where is None:
         return None
-    return Copies(
-        RemoteTarget(where) if "://" in where else FolderTarget(config.resolve(where)), config.name
+    return CopyStore(
+        RemoteTarget(where) if "://" in where else FolderTarget(config.resolve_path(where)),
+        config.name,
     )
 
 
 @contextmanager
-def copy_checkpoints(copies: Copies | None, runner: Runner) -> Iterator[None]:
+def copy_checkpoints(copies: CopyStore | None, runner: Runner) -> Iterator[None]:
     """Context manager that copies the newest checkpoint, and then each one that `runner` saves."""
     checkpoints, versions = runner.checkpoints, runner.pipeline.versions
     if copies is None or checkpoints is None:
         yield
         return
 
-    def read_copy(sequence: int) -> Copy:
+    def read_copy(sequence: int) -> CheckpointCopy:
         path = checkpoints.path(sequence)
-        copy = Copy.from_files(str(path), path.read_bytes(), {})
-        files = {version: versions.file(version) for version in copy.manifest["versions"]}
-        return Copy(
+        copy = CheckpointCopy.from_files(str(path), path.read_bytes(), {})
+        files = {version: versions.file_path(version) for version in copy.manifest["versions"]}
+        return CheckpointCopy(
             copy.checkpoint, {n: file.read_bytes() for n, file in files.items()}, copy.manifest
         )
 
@@ -275,8 +279,8 @@ def copy_checkpoints(copies: Copies | None, runner: Runner) -> Iterator[None]:
 
     copier = CheckpointCopier(copies, read_copy, notify_error)
     for newest in checkpoints.sequences[:1]:
-        copier.put(newest)
-    checkpoints.on_saved = copier.put
+        copier.schedule_copy(newest)
+    checkpoints.on_saved = copier.schedule_copy
     runner.observers.append(copier)
     try:
         yield
@@ -286,7 +290,7 @@ def copy_checkpoints(copies: Copies | None, runner: Runner) -> Iterator[None]:
 
 
 def refuse_lost_state(
-    config: Config, committed: CommittedBatch | None, copies: Copies | None
+    config: Config, committed: CommittedBatch | None, copies: CopyStore | None
 ) -> None:
     """Raise StateError if no batch is committed, but a copy of an earlier state exists."""
     if committed is not None or copies is None or not (known := copies.sequences):
@@ -306,7 +310,7 @@ def rebuild_state(
     state: State,
     transaction: Transaction,
     committed: CommittedBatch | None,
-    copies: Copies | None,
+    copies: CopyStore | None,
 ) -> CommittedBatch:
     """Rebuild a lost state folder from the journal or the newest copy of a checkpoint.
 
@@ -348,12 +352,12 @@ def rebuild_state(
     _restore_command_offset(state, committed)
     made = "the journal"
     if copy is not None and copies is not None:
-        copies.rename_newer(copy.sequence)  # damaged, or of another release
+        copies.rename_newer_copies(copy.sequence)  # damaged, or of another release
         made = f"the copy of batch {copy.sequence} in {copies.place}"
     _log.warning(
         "%s is made again from %s. Lost: %s", state.path, made, _describe_lost_data(config, copy)
     )
-    left = {k: v for k, v in committed.positions.items() if k not in _names_of_lost_sources(config)}
+    left = {k: v for k, v in committed.positions.items() if k not in _lost_source_names(config)}
     return CommittedBatch(committed.sequence, left)
 
 
@@ -364,12 +368,12 @@ def _verify_origin_configuration(
 
     Raises StateError if the fingerprint is that of another configuration.
     """
-    refuse_other_config(config, state, origin["fingerprint"], origin["configuration"])
+    refuse_incompatible_config(config, state, origin["fingerprint"], origin["configuration"])
     return origin
 
 
 def _committed_batch_of_copy(
-    config: Config, copy: Copy | None, copies: Copies | None
+    config: Config, copy: CheckpointCopy | None, copies: CopyStore | None
 ) -> CommittedBatch:
     """Return the batch and source positions of a checkpoint's copy; StateError if `copy` is None.
 
@@ -389,9 +393,7 @@ def _committed_batch_of_copy(
             f"place to read on from, {which}"
         )
     left = {
-        k: v
-        for k, v in copy.manifest["positions"].items()
-        if k not in _names_of_lost_sources(config)
+        k: v for k, v in copy.manifest["positions"].items() if k not in _lost_source_names(config)
     }
     return CommittedBatch(copy.sequence, left)
 
@@ -413,7 +415,7 @@ def _load_origin_from_journal(transaction: Transaction) -> dict[str, str]:
 
 
 def _load_origin_from_copy(
-    copy: Copy, transaction: Transaction, committed: CommittedBatch
+    copy: CheckpointCopy, transaction: Transaction, committed: CommittedBatch
 ) -> dict[str, str]:
     """Return `origin` (schema, configuration, fingerprint) of a checkpoint's copy.
 
@@ -433,7 +435,7 @@ def _load_origin_from_copy(
     return origin
 
 
-def _names_of_lost_sources(config: Config) -> set[str]:
+def _lost_source_names(config: Config) -> set[str]:
     """Return the names of the sources that were streams of log.db in the lost state folder.
 
     Their messages are lost, so these sources are read from the beginning.
@@ -462,14 +464,14 @@ def _is_stored_in_state_log(config: Config, section: Endpoint) -> bool:
     return place is not None and place.system == os.path.realpath(config.connector_context.log)
 
 
-def _describe_lost_data(config: Config, copy: Copy | None) -> str:
+def _describe_lost_data(config: Config, copy: CheckpointCopy | None) -> str:
     """Return a text that lists the data that a rebuild cannot restore."""
     lost = (
         "commands that waited, the history in status.db, who labelled what (labelling.db), Label "
         "Studio's tasks (label_studio.db) and the tokens"
     )
     if copy is not None and not config.commits_to_kafka:
-        again = sorted({"records", "labels"} - _names_of_lost_sources(config))
+        again = sorted({"records", "labels"} - _lost_source_names(config))
         lost += (
             ", the streams of log.db, and what was predicted, asked for and learned after batch "
             f"{copy.sequence}: {' and '.join(again) or 'nothing'} after it are read again, and "

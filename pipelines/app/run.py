@@ -13,27 +13,27 @@ from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.environment import environment
 from streamboost.pipelines.app.connect import (
     Connectors,
-    connect,
+    create_connectors,
     create_sources,
     refuse_missing_topics,
 )
-from streamboost.pipelines.app.distributed import prepare_distributed_scoring, records_source
+from streamboost.pipelines.app.distributed import open_records_source, prepare_distributed_scoring
 from streamboost.pipelines.app.factories import create_models, factory_names
 from streamboost.pipelines.app.first_records import infer_schema
 from streamboost.pipelines.app.monitor import monitor_runner
 from streamboost.pipelines.app.recovery import (
     InitialModel,
-    checkpoint_copies,
     copy_checkpoints,
-    initial_model,
+    create_copy_store,
+    load_initial_model,
     rebuild_state,
     refuse_lost_state,
     save_initial_model,
 )
 from streamboost.pipelines.config import toml
-from streamboost.pipelines.config.compatibility import adopt_config, bound_config
+from streamboost.pipelines.config.compatibility import store_config, unchangeable_settings
 from streamboost.pipelines.config.durations import WindowSize
-from streamboost.pipelines.config.field_changes import added_fields, configured_rules
+from streamboost.pipelines.config.field_changes import added_fields, configured_output_rules
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.distributed.learning import LearningPipeline
 from streamboost.pipelines.monitoring.last_error import LastErrorFile
@@ -50,9 +50,9 @@ from streamboost.pipelines.shutdown import Interrupted, StopToken
 from streamboost.pipelines.state.damage import refuse_damaged_log
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalExtras
-from streamboost.pipelines.state.versions import Versions
+from streamboost.pipelines.state.versions import CommitteeStore
 
-__all__ = ["build_runner", "has_begun", "run"]
+__all__ = ["build_runner", "has_run_before", "run"]
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,9 @@ CHECKED_BYTES = 1_000_000_000
 """Maximum size in bytes of a log that is checked at the start; `inspect --verify` checks all."""
 
 
-def has_begun(state: State, transaction: Transaction, committed: CommittedBatch | None) -> bool:
+def has_run_before(
+    state: State, transaction: Transaction, committed: CommittedBatch | None
+) -> bool:
     """Return whether the pipeline has run before: a batch is committed, or a checkpoint exists."""
     if committed is not None or state.checkpoints.sequences:
         return True
@@ -107,10 +109,10 @@ def run(
     """
     state = State(config.state)
     stop = stop or StopToken()
-    with stop.interruptible(), state.locked(), closing(connect(config)) as connectors:
+    with stop.interruptible(), state.locked(), closing(create_connectors(config)) as connectors:
         refuse_damaged_log(state.log, max_bytes=CHECKED_BYTES, stop=stop)
         committed = _fence_other_processes(config, connectors.transaction, stop)
-        copies = checkpoint_copies(config)
+        copies = create_copy_store(config)
         if rebuild:
             # Pickles of models are only read from the folder in which they were written.
             kept = None if factory_names(config) else copies
@@ -118,15 +120,15 @@ def run(
         else:
             refuse_lost_state(config, committed, copies)
         newest = committed.sequence if committed else 0
-        begun = has_begun(state, connectors.transaction, committed)
-        adopt_config(config, state, begun=begun)
+        begun = has_run_before(state, connectors.transaction, committed)
+        store_config(config, state, begun=begun)
         save_initial_model(config, state, begun=begun)
         checkpoint = state.checkpoint_to_restore(committed.sequence if committed else None)
         begin = f"continuing after batch {newest}" if committed else "starting"
         _log.info("%s: %s; Ctrl-C stops", config.name, begin)
         last_error = LastErrorFile(state.last_error, config.mask, lambda: newest)
         with last_error.record_errors():
-            with records_source(config, connectors.records) as records:
+            with open_records_source(config, connectors.records) as records:
                 schema = infer_schema(config, state, records, stop, until_idle=until_idle)
             if schema is None:
                 return 0
@@ -153,7 +155,9 @@ def _add_config_changes_to_journal(config: Config, pipeline: Pipeline) -> None:
     """
     if fields := added_fields(config, pipeline.schema):
         pipeline.journal_extras.fields = {name: field.given() for name, field in fields.items()}
-    if (rules := configured_rules(config, pipeline.schema)) != pipeline.schema.changeable_settings:
+    if (
+        rules := configured_output_rules(config, pipeline.schema)
+    ) != pipeline.schema.changeable_settings:
         pipeline.journal_extras.rules = rules
     if (decision := config.sections.decision_parameters) != pipeline.decision:
         pipeline.journal_extras.decision = decision
@@ -196,7 +200,7 @@ def build_runner(
     observers: Sequence[Observer] = (),
 ) -> Runner:
     """Build a runner of `config` that reads and writes `connectors`, with an untrained pipeline."""
-    section, initial = config.sections.pipeline, initial_model(config, state)
+    section, initial = config.sections.pipeline, load_initial_model(config, state)
     runner = Runner(
         _build_pipeline(config, state, schema, initial),
         _build_batch_reader(config, schema, connectors),
@@ -211,7 +215,7 @@ def build_runner(
         pipelined_commits=not config.sections.labels.outputs_read_by_oracle,
     )
     fingerprint = state.fingerprint()
-    configuration = toml.format_sections(bound_config(config))
+    configuration = toml.format_sections(unchangeable_settings(config))
     runner.about = {
         "fingerprint": fingerprint,
         "environment": environment(),
@@ -240,7 +244,7 @@ def _build_pipeline(
         WindowSize.parse(expires_after),
         learner.n_features or 0,
     )
-    versions = Versions(state.versions, section.keep_versions)
+    versions = CommitteeStore(state.versions, section.keep_versions)
     if config.is_distributed:
         return LearningPipeline(schema, learner, join, versions, on_data_loss=section.on_data_loss)
     return Pipeline(schema, learner, join, versions, models)

@@ -9,23 +9,27 @@ from typing import TYPE_CHECKING
 
 from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.app.connect import refuse_missing_topics
-from streamboost.pipelines.app.distributed import require_distributed, topic_of
-from streamboost.pipelines.config.connectors.kafka import KafkaInput, cluster_of
+from streamboost.pipelines.app.distributed import require_distributed_scoring, section_topic
+from streamboost.pipelines.config.connectors.kafka import KafkaInput, kafka_cluster
 from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.distributed.topics import models_topic, scorers_group, scoring_log_topic
+from streamboost.pipelines.distributed.topics import (
+    models_topic,
+    scorer_group_id,
+    scoring_log_topic,
+)
 from streamboost.pipelines.shutdown import StopToken
 
 if TYPE_CHECKING:
     from streamboost.learner.learner import StreamLearner
     from streamboost.pipelines.distributed.scorer import Scorer
 
-__all__ = ["build_scorer", "score"]
+__all__ = ["build_scorer", "run_scorer"]
 
 
-def score(config: Config, stop: StopToken) -> int:
+def run_scorer(config: Config, stop: StopToken) -> int:
     """Run a scorer until a stop request; return the number of records that it scored."""
-    require_distributed(config)
+    require_distributed_scoring(config)
     section = config.sections.pipeline
     with stop.interruptible():
         stop.retry_until_success(lambda: refuse_missing_topics(config), section.poll_interval)
@@ -39,16 +43,16 @@ def build_scorer(config: Config, stop: StopToken) -> "Scorer":
     from streamboost.connectors.kafka.compacted_topic import CompactedTopicReader
     from streamboost.connectors.kafka.group.committed_reader import CommittedReader
     from streamboost.connectors.kafka.group.member import KafkaMember
-    from streamboost.pipelines.distributed.model_log import ModelLog
+    from streamboost.pipelines.distributed.model_log import ModelLogReader
     from streamboost.pipelines.distributed.partition_task import TaskSettings
-    from streamboost.pipelines.distributed.scorer import Scorer, Topics
+    from streamboost.pipelines.distributed.scorer import Scorer, ScorerTopics
 
-    section, cluster = config.sections.pipeline, cluster_of(config.connector_context)
-    topics = Topics(
-        topic_of(config, "source"),
-        topic_of(config, "predictions"),
-        topic_of(config, "requests"),
-        topic_of(config, "dead_letters"),
+    section, cluster = config.sections.pipeline, kafka_cluster(config.connector_context)
+    topics = ScorerTopics(
+        section_topic(config, "source"),
+        section_topic(config, "predictions"),
+        section_topic(config, "requests"),
+        section_topic(config, "dead_letters"),
         scoring_log_topic(config.name),
     )
     worker = f"{socket.gethostname()}:{os.getpid()}:{token_hex(3)}"
@@ -63,7 +67,7 @@ def build_scorer(config: Config, stop: StopToken) -> "Scorer":
     assert isinstance(source, KafkaInput)
     member = KafkaMember(
         cluster,
-        scorers_group(config.name),
+        scorer_group_id(config.name),
         topics.records,
         config.sections.schema_.max_record_bytes,
         source.on_corrupt,
@@ -73,7 +77,7 @@ def build_scorer(config: Config, stop: StopToken) -> "Scorer":
         CommittedReader(cluster),
         topics,
         CompactedTopicReader(cluster, table),
-        ModelLog(_learner_factory(config), f"topic {table!r}"),
+        ModelLogReader(_learner_factory(config), f"topic {table!r}"),
         settings,
         max_records=section.batch_records,
         stop=stop,

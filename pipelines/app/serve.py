@@ -24,7 +24,7 @@ from streamboost.pipelines.service.connection_limits import LimitedUvicornConfig
 from streamboost.pipelines.service.labelling.served import ServedPipeline
 from streamboost.pipelines.state.folder import State, read_or_create_token
 
-__all__ = ["SESSIONS", "TOKEN", "ServeAddress", "build_server", "log_out", "serve"]
+__all__ = ["SESSIONS", "TOKEN", "ServeAddress", "build_server", "log_out_users", "serve"]
 
 TOKEN = "serve.token"
 """Name of the token file, in the state folder of the first pipeline."""
@@ -169,7 +169,7 @@ def serve(
         build_server(app, settings, address, on_exit).run(sockets=[listening])
 
 
-def log_out(configs: Sequence[Config], names: Sequence[str]) -> dict[str, int]:
+def log_out_users(configs: Sequence[Config], names: Sequence[str]) -> dict[str, int]:
     """End all login sessions of the users `names`, also while `serve` runs.
 
     Returns the number of ended sessions by user name.

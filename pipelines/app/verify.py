@@ -4,13 +4,13 @@ from contextlib import closing
 
 from streamboost.environment import environment
 from streamboost.errors import StateError
-from streamboost.pipelines.app.connect import connect
+from streamboost.pipelines.app.connect import create_connectors
 from streamboost.pipelines.app.run import build_runner
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.replay import (
-    ForeignBatches,
+    OtherReleaseBatches,
     Replay,
-    foreign_batches,
+    find_other_release_batches,
     journal_entries,
     snapshot_digest,
 )
@@ -18,10 +18,10 @@ from streamboost.pipelines.state.checkpoints import Checkpoint
 from streamboost.pipelines.state.damage import refuse_damaged_log
 from streamboost.pipelines.state.folder import State
 
-__all__ = ["verify"]
+__all__ = ["verify_replay"]
 
 
-def verify(config: Config) -> str:
+def verify_replay(config: Config) -> str:
     """Replay the journal to the newest checkpoint, and compare the states; write nothing.
 
     The replay starts at the beginning of the journal, or if that is gone, at the oldest checkpoint.
@@ -42,12 +42,14 @@ def verify(config: Config) -> str:
         raise StateError(f"{state.path}: there is no checkpoint to verify: run the pipeline first")
     refuse_damaged_log(state.log)
     until = newest[1]["sequence"]
-    with closing(connect(config)) as connectors:
+    with closing(create_connectors(config)) as connectors:
         first = next(connectors.transaction.journal(), (0, b""))[0]
         start = None if first == 1 else _oldest_checkpoint(state)
-        foreign = foreign_batches(journal_entries(connectors.transaction, start, until), start)
+        foreign = find_other_release_batches(
+            journal_entries(connectors.transaction, start, until), start
+        )
         if foreign is not None:
-            _refuse_if_all_batches_are_foreign(foreign, until)
+            _refuse_unverifiable_batches(foreign, until)
             start = _oldest_checkpoint(state, foreign.last)
         begin = start[1]["sequence"] if start else 0
         runner = build_runner(config, state, schema, connectors)
@@ -87,7 +89,7 @@ def _oldest_checkpoint(state: State, min_batch: int = 0) -> Checkpoint:
     return state.checkpoints.load(min(n for n in state.checkpoints.sequences if n >= min_batch))
 
 
-def _refuse_if_all_batches_are_foreign(foreign: ForeignBatches, last_batch: int) -> None:
+def _refuse_unverifiable_batches(foreign: OtherReleaseBatches, last_batch: int) -> None:
     """Raise StateError if another release of streamboost made all batches up to `last_batch`."""
     if foreign.last >= last_batch:
         raise StateError(

@@ -47,7 +47,7 @@ def warm_up(announce: Callable[[str], object], estimators: Iterable[str] = tuple
     timer.start()
     start = time.perf_counter()
     try:
-        with _compile_in_one_process_first():
+        with _wait_for_first_compilation():
             _call_all_kernels(estimators)
         return time.perf_counter() - start
     finally:
@@ -55,7 +55,7 @@ def warm_up(announce: Callable[[str], object], estimators: Iterable[str] = tuple
 
 
 @contextmanager
-def _compile_in_one_process_first() -> Iterator[None]:
+def _wait_for_first_compilation() -> Iterator[None]:
     """Context manager in which one process of this machine compiles first, and others wait.
 
     After the first process, all others enter the context together and load the compiled kernels.

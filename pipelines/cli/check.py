@@ -37,7 +37,7 @@ def check(
 
     with mask_secrets(config.mask):
         created = _create_missing_topics(config) if create_topics else []
-        findings = sorted(checking.check(config), key=lambda finding: finding.ok)
+        findings = sorted(checking.check_pipeline(config), key=lambda finding: finding.ok)
         n_failed = sum(not finding.ok for finding in findings)
         command = "run --workers 3" if config.is_distributed else "run"
         is_running = State(config.state).is_running()

@@ -15,8 +15,8 @@ from streamboost.escaping import escaped
 from streamboost.pipelines.cli.options import print_block, print_lines, stop_on_signals
 
 if TYPE_CHECKING:
-    from streamboost.pipelines.demo.compare import Result, Stream
-    from streamboost.pipelines.demo.curve import LabelCurves
+    from streamboost.pipelines.demo.compare import LabelledStream, StrategyResult
+    from streamboost.pipelines.demo.curve import LearningCurves
 
 __all__ = ["demo"]
 
@@ -141,18 +141,22 @@ def _compare_strategies(
     from streamboost.pipelines.config.connectors.base import check_writable
     from streamboost.pipelines.demo import compare as demo
     from streamboost.pipelines.demo import table as screen
-    from streamboost.pipelines.demo.curve import LabelCurves
+    from streamboost.pipelines.demo.curve import LearningCurves
     from streamboost.pipelines.demo.own import split_labelled_file
 
     demo.refuse_invalid_settings(seed, budget)
     if html is not None:
         check_writable(html)
-    messages, curves, rows = Console(stderr=True, highlight=False), LabelCurves(), list["Result"]()
+    messages, curves, rows = (
+        Console(stderr=True, highlight=False),
+        LearningCurves(),
+        list["StrategyResult"](),
+    )
     stop = stop_on_signals(b"")
     with TemporaryDirectory() as temporary:
         folder = state or Path(temporary)
         stream = (
-            demo.image_segments()
+            demo.load_image_segments()
             if labelled_file is None
             else split_labelled_file(*labelled_file, folder)
         )
@@ -181,9 +185,9 @@ def _compare_strategies(
 
 
 def _print_results(
-    rows: "Sequence[Result]",
-    stream: "Stream",
-    curves: "LabelCurves",
+    rows: "Sequence[StrategyResult]",
+    stream: "LabelledStream",
+    curves: "LearningCurves",
     html: Path | None,
     *,
     as_json: bool,
@@ -198,7 +202,7 @@ def _print_results(
     from rich.console import Console
 
     from streamboost.pipelines.demo import table as screen
-    from streamboost.pipelines.demo.curve import curves_text
+    from streamboost.pipelines.demo.curve import render_curves
     from streamboost.pipelines.demo.page import results_page
 
     console = Console(highlight=False)
@@ -209,7 +213,7 @@ def _print_results(
     else:
         console.print(screen.results_table(rows, escaped(stream.name)))
         if draw_curves and found:
-            console.print(curves_text(found, min(console.width, WIDEST)))
+            console.print(render_curves(found, min(console.width, WIDEST)))
     if html is not None:
         try:
             html.parent.mkdir(parents=True, exist_ok=True)

@@ -34,10 +34,10 @@ def learn(
     """
     if child:
         exit_when_stdin_closes()
-    from streamboost.pipelines.app.distributed import require_distributed
+    from streamboost.pipelines.app.distributed import require_distributed_scoring
     from streamboost.pipelines.config.file import load
 
-    require_distributed(load(path, learner=False))
+    require_distributed_scoring(load(path, learner=False))
     run_pipeline(path, until_idle, upgrade, rebuild, log_json=log_json, child=child)
 
 
@@ -50,7 +50,7 @@ def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, child: C
         exit_when_stdin_closes()
     import logging
 
-    from streamboost.pipelines.app.score import score as run_scorer
+    from streamboost.pipelines.app.score import run_scorer
     from streamboost.pipelines.app.warmup import warm_up
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.config.masking import mask_secrets

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from streamboost.pipelines.runner.observers import Observer
 
-__all__ = ["frozen_heap"]
+__all__ = ["freeze_gc_after_recovery"]
 
 _YOUNG = 50_000
 """Allocations between two collections of the youngest generation; a batch makes fewer."""
@@ -26,7 +26,7 @@ class _GarbageCollectorFreezer(Observer):
 
 
 @contextmanager
-def frozen_heap() -> Iterator[Observer]:
+def freeze_gc_after_recovery() -> Iterator[Observer]:
     """Context manager that yields an observer, which calls `gc.freeze` before the first batch.
 
     The collector then ignores the modules, the kernels and the recovered state. This saves time, as

@@ -33,7 +33,7 @@ def inspect(
     from streamboost.pipelines.config.masking import mask_secrets
 
     if verify:
-        from streamboost.pipelines.app.verify import verify as replay
+        from streamboost.pipelines.app.verify import verify_replay as replay
 
         if path.is_dir():
             raise ConfigurationError(f"{path} is a folder: --verify needs the pipeline file")
@@ -42,10 +42,10 @@ def inspect(
             print_lines(replay(config))
         return
     if path.is_dir():
-        found = inspection.describe(path)
+        found = inspection.describe_pipeline(path)
     else:
         config = load(path, learner=False)
         with mask_secrets(config.mask):
-            found = inspection.describe(config.state, config)
-    said = json.dumps(found, indent=2) if as_json else inspection.description_text(found)
+            found = inspection.describe_pipeline(config.state, config)
+    said = json.dumps(found, indent=2) if as_json else inspection.format_description(found)
     print_lines(*said.split("\n"))

@@ -121,7 +121,7 @@ def stop_on_signals(message: bytes) -> "StopToken":
             atexit.register(signal.signal, each, signal.SIG_IGN)
         # Unbuffered, as the interrupted code may be writing to Python's buffers.
         os.write(2, message)
-        stop.request()
+        stop.request_stop()
         call_after_grace_period(stop.interrupt)
 
     signal.signal(signal.SIGINT, request_stop_once)

@@ -42,14 +42,17 @@ def run(
     Ctrl-C or SIGTERM stops the pipeline after the current batch; the next run continues from there.
     On a terminal, a status line shows its progress.
     """
-    from streamboost.pipelines.app.distributed import require_distributed, require_local
+    from streamboost.pipelines.app.distributed import (
+        require_distributed_scoring,
+        require_local_scoring,
+    )
     from streamboost.pipelines.config.file import load
 
     if not workers:
-        require_local(load(path, learner=False))
+        require_local_scoring(load(path, learner=False))
         run_pipeline(path, until_idle, upgrade, rebuild, log_json=log_json)
         return
-    require_distributed(load(path))
+    require_distributed_scoring(load(path))
     if until_idle or upgrade or rebuild:
         raise ConfigurationError(
             "--until-idle, --upgrade and --rebuild are the learner's: run `streamboost learn` with "
@@ -77,7 +80,7 @@ def run_pipeline(
     from streamboost.pipelines.app import live
     from streamboost.pipelines.app import run as assembly
     from streamboost.pipelines.app.warmup import warm_up
-    from streamboost.pipelines.cli.heap import frozen_heap
+    from streamboost.pipelines.cli.heap import freeze_gc_after_recovery
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.config.masking import mask_secrets
     from streamboost.pipelines.monitoring import log_format
@@ -93,8 +96,8 @@ def run_pipeline(
         stop = stop_on_signals(b"" if log_json or child else said)
         with stop.interruptible():
             warm_up(log.info, [str(config.learner_config.settings["committee"]["estimator"])])
-        line = live.status_line(config.state, handler) if report.quiet else nullcontext()
-        with mask_secrets(config.mask), line, frozen_heap() as freezer:
+        line = live.show_status_line(config.state, handler) if report.quiet else nullcontext()
+        with mask_secrets(config.mask), line, freeze_gc_after_recovery() as freezer:
             sequence = assembly.run(
                 config,
                 until_idle=until_idle,

@@ -92,7 +92,7 @@ def serve(
         for config in configs:
             hidden.enter_context(mask_secrets(config.mask))
         if log_out:
-            for name, ended in server.log_out(configs, log_out).items():
+            for name, ended in server.log_out_users(configs, log_out).items():
                 print_lines(f"{name}: {ended} logins ended")
             return
         people: list[tuple[str, Role]] = [(name, "operator") for name in operator or ()]
@@ -102,11 +102,11 @@ def serve(
             place,
             people,
             print_lines,
-            on_exit=lambda: call_after_grace_period(_exit_without_threads),
+            on_exit=lambda: call_after_grace_period(_exit_immediately),
         )
 
 
-def _exit_without_threads() -> None:
+def _exit_immediately() -> None:
     """Exit the process at once, without waiting for threads.
 
     No label is lost, as each one is stored before it is acknowledged.

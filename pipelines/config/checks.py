@@ -40,7 +40,7 @@ def find_contradictions(
         *_check_label_studio_token(tables),
         *_check_decision_parameters(sections),
         *_check_settings_of_external_models(sections, tables.get("query", {})),
-        *_problems_of_connector_sections(sections),
+        *_check_connector_sections(sections),
         *_check_initial_data(sections, context),
         *_check_monitor_encryption(sections),
     ]
@@ -124,7 +124,7 @@ def _check_location_of_checkpoint_copies(
     copy = sections.pipeline.checkpoint_copy
     if copy is None or "://" in copy:
         return []
-    place = os.path.realpath(context.resolve(copy))
+    place = os.path.realpath(context.resolve_path(copy))
     if not Path(place).is_relative_to(os.path.realpath(context.log.parent)):
         return []
     text = "lies in the state folder, with which it would be lost: name another"
@@ -145,7 +145,7 @@ def _check_oracle_inputs_and_delay(sections: Sections) -> list[Problem]:
     ]
     if isinstance(labels, OracleSection):
         problems += [
-            Problem("labels", "delay", text) for text in _problems_of_oracle_delay(sections, labels)
+            Problem("labels", "delay", text) for text in _check_oracle_delay(sections, labels)
         ]
     elif labels.outputs_read_by_oracle and sections.source.position_unit is not None:
         text = (
@@ -157,7 +157,7 @@ def _check_oracle_inputs_and_delay(sections: Sections) -> list[Problem]:
     return problems
 
 
-def _problems_of_oracle_delay(sections: Sections, labels: OracleSection) -> Iterator[str]:
+def _check_oracle_delay(sections: Sections, labels: OracleSection) -> Iterator[str]:
     """Yield a text if the oracle's delay cannot be measured, or its labels come too late."""
     if labels.is_delay_duration and sections.schema_.time is None:
         yield (
@@ -251,7 +251,7 @@ def _check_settings_of_external_models(
         yield Problem("query", "strategy", text)
 
 
-def _problems_of_connector_sections(sections: Sections) -> list[Problem]:
+def _check_connector_sections(sections: Sections) -> list[Problem]:
     """Return the problems that each connector section reports about its own keys."""
     problems = {name: getattr(sections, name).problems() for name in ENDPOINTS}
     return [Problem(name, key, text) for name, found in problems.items() for key, text in found]
@@ -270,7 +270,7 @@ def _check_initial_data(sections: Sections, context: ConnectorContext) -> list[P
         if sections.initial_data.committee is not None and getattr(sections, name):
             text = f"is what a committee begins with, and [{name}] is River's: {why}; leave one out"
             return [Problem("initial_data", "committee", text)]
-    known = sections.initial_data.file
+    known = sections.initial_data.file_input
     if known is None:
         return []
     if known.path == STDIN:

@@ -29,21 +29,21 @@ from typing import Any
 from streamboost.errors import StateError
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.connectors.registry import (
+    build_unvalidated_section,
     section_classes,
-    section_without_validation,
 )
-from streamboost.pipelines.config.field_changes import field_changes
+from streamboost.pipelines.config.field_changes import forbidden_field_changes
 from streamboost.pipelines.config.file import LEARNER, Config, Tables
 from streamboost.pipelines.state.folder import State
 
 __all__ = [
-    "adopt_config",
-    "bound_config",
     "commits_to_kafka",
     "fingerprint",
     "pipeline_name",
     "position_units",
-    "refuse_other_config",
+    "refuse_incompatible_config",
+    "store_config",
+    "unchangeable_settings",
     "verify_compatibility",
 ]
 
@@ -74,13 +74,13 @@ _ITERATIONS = 100_000
 """Iterations of the fingerprint's hash (PBKDF2), which make guesses of secrets expensive."""
 
 
-def bound_config(config: Config) -> Tables:
+def unchangeable_settings(config: Config) -> Tables:
     """Return the settings that must not change between runs, by section, with secrets masked.
 
     The result includes [schema.fields], to which fields may only be added.
     """
     fields = config.written["schema"].get("fields")
-    tables = _unchangeable_settings(config, config.written)
+    tables = _remove_changeable_settings(config, config.written)
     return tables | {"schema": tables["schema"] | ({"fields": fields} if fields else {})}
 
 
@@ -90,7 +90,7 @@ def fingerprint(config: Config, salt: str, *, learner: Tables | None = None) -> 
     The settings include secrets, so the hash has many iterations (PBKDF2) against guessing. If
     `learner` is given, it replaces the learner's sections of `config`.
     """
-    tables = _unchangeable_settings(config, config.tables_with_defaults() | (learner or {}))
+    tables = _remove_changeable_settings(config, config.tables_with_defaults() | (learner or {}))
     for section, values in tables.items():
         for key in _keys_with_paths(section):
             if values.get(key) is not None:
@@ -107,7 +107,7 @@ def _salted_hash(binding: str, salt: str) -> str:
     return hashlib.pbkdf2_hmac("sha256", binding.encode(), salt.encode(), _ITERATIONS).hex()
 
 
-def adopt_config(config: Config, state: State, *, begun: bool) -> None:
+def store_config(config: Config, state: State, *, begun: bool) -> None:
     """Store the configuration and fingerprint of `config` in `state`.
 
     `begun` is whether the state has committed batches or checkpoints. Raises StateError if the
@@ -119,7 +119,7 @@ def adopt_config(config: Config, state: State, *, begun: bool) -> None:
     if not verify_compatibility(config, state, begun=begun):
         state.delete_schema()
     state.write_configuration(
-        config.to_toml(), fingerprint(config, _salt_of_fingerprint_or_new(state.fingerprint()))
+        config.to_toml(), fingerprint(config, _parse_or_create_salt(state.fingerprint()))
     )
 
 
@@ -139,7 +139,7 @@ def verify_compatibility(config: Config, state: State, *, begun: bool) -> bool:
     learner = (
         {} if config.has_learner_config else _select_sections(_load_stored_config(state), LEARNER)
     )
-    same = bool(kept) and _has_fingerprint(config, kept, learner)
+    same = bool(kept) and _matches_fingerprint(config, kept, learner)
     if begun and not state.has_files:
         again = f"`streamboost {'learn' if config.is_distributed else 'run'} --rebuild`"
         raise StateError(
@@ -159,18 +159,18 @@ def verify_compatibility(config: Config, state: State, *, begun: bool) -> bool:
         )
     if begun and not same:
         raise _changed_config_error(config, state, _load_stored_config(state))
-    changes = field_changes(config, schema, _load_stored_config(state)) if same else []
+    changes = forbidden_field_changes(config, schema, _load_stored_config(state)) if same else []
     if begun and changes:
         raise _incompatible_error(config, state, changes)
     return same and not changes
 
 
-def _has_fingerprint(
+def _matches_fingerprint(
     config: Config, stored_fingerprint: str, learner: Tables | None = None
 ) -> bool:
     """Return whether `stored_fingerprint` is the fingerprint of `config`."""
     return (
-        fingerprint(config, _salt_of_fingerprint_or_new(stored_fingerprint), learner=learner)
+        fingerprint(config, _parse_or_create_salt(stored_fingerprint), learner=learner)
         == stored_fingerprint
     )
 
@@ -179,14 +179,14 @@ def _select_sections(tables: Tables, names: Iterable[str]) -> Tables:
     return {name: tables[name] for name in names if name in tables}
 
 
-def refuse_other_config(
+def refuse_incompatible_config(
     config: Config, state: State, stored_fingerprint: str, configuration: str
 ) -> None:
     """Raise StateError if `stored_fingerprint` is not that of `config`.
 
     `configuration` is the stored configuration as TOML, to describe the differences.
     """
-    if not _has_fingerprint(config, stored_fingerprint):
+    if not _matches_fingerprint(config, stored_fingerprint):
         raise _changed_config_error(config, state, tomllib.loads(configuration))
 
 
@@ -210,12 +210,12 @@ def position_units(state: State) -> dict[str, str]:
         # Not validated: a masked variable may be no valid value.
         table = kept.get(name)
         if table and (name != "initial_data" or "path" in table):
-            section = section_without_validation(use, {"connector": "files"} | table)
+            section = build_unvalidated_section(use, {"connector": "files"} | table)
             units[source] = section.position_unit or units[source]
     return units
 
 
-def _unchangeable_settings(config: Config, tables: Tables) -> Tables:
+def _remove_changeable_settings(config: Config, tables: Tables) -> Tables:
     free = _changeable_keys(config)
     return {
         section: {k: v for k, v in values.items() if k not in free.get(section, ())}
@@ -248,12 +248,12 @@ def _normalize_path_for_comparison(config: Config, path: str) -> str:
 
     The form is relative to the pipeline file's folder if the path is inside, otherwise absolute.
     """
-    whole = Path(os.path.abspath(config.resolve(path)))
+    whole = Path(os.path.abspath(config.resolve_path(path)))
     place, folder = Path(os.path.realpath(whole.parent), whole.name), config.folder.resolve()
     return str(place.relative_to(folder) if place.is_relative_to(folder) else place)
 
 
-def _salt_of_fingerprint_or_new(fingerprint: str) -> str:
+def _parse_or_create_salt(fingerprint: str) -> str:
     return fingerprint.partition(":")[0] or token_hex(16)
 
 
@@ -289,7 +289,7 @@ def _describe_changes(config: Config, state: State, stored: Tables) -> list[str]
     if not stored:
         return [f"{state.config} cannot be read, so what has changed is not known"]
     changes = []
-    for section, values in _unchangeable_settings(config, config.written).items():
+    for section, values in _remove_changeable_settings(config, config.written).items():
         known = stored.get(section, {})
         gone = [
             key for key in _OMITTED_DEFAULTS.get(section, ()) if key in known and key not in values

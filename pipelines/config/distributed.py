@@ -9,9 +9,9 @@ from streamboost.pipelines.config.sections import Sections
 
 __all__ = [
     "HELD",
+    "add_distributed_defaults",
     "unsupported_learner_settings",
     "unsupported_settings",
-    "with_distributed_defaults",
 ]
 
 HELD = ("committee", "linear", "text")
@@ -23,7 +23,7 @@ _WINDOW, _EXPIRES = "1m", "1d"
 """Default join window, which covers the delay of the scoring log, and default request expiry."""
 
 
-def with_distributed_defaults(tables: Mapping[str, Any]) -> dict[str, Any]:
+def add_distributed_defaults(tables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sections `tables`; if scoring is distributed, with the defaults for this case."""
     whole = dict(tables)
     pipeline = whole.get("pipeline")

@@ -45,13 +45,13 @@ class WindowSize:
             return f"{self.records} records"
         return f"{(self.milliseconds or 0) / 1000:g} seconds"
 
-    def has_passed(self, since: StreamTime, now: StreamTime) -> bool:
+    def has_elapsed(self, since: StreamTime, now: StreamTime) -> bool:
         """Return whether a window that began at `since` has ended at `now`."""
         if self.records is not None:
             return now.records - since.records >= self.records
         return now.batch_time_ms - since.batch_time_ms >= (self.milliseconds or 0)
 
-    def end(self, since: StreamTime) -> int | None:
+    def end_time_ms(self, since: StreamTime) -> int | None:
         """Return the processing time in ms at which a window that began at `since` ends.
 
         Returns None if the window counts records.
@@ -81,7 +81,7 @@ class PausableClock:
         )
         self.start = now
 
-    def at(self, now: StreamTime) -> StreamTime:
+    def stream_time_at(self, now: StreamTime) -> StreamTime:
         """Return the stream time of an event at `now`, with pauses left out.
 
         The call must come before `advance(now)`.

@@ -10,7 +10,7 @@ from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.config.sections import field_declarations
 
-__all__ = ["added_fields", "configured_rules", "field_changes"]
+__all__ = ["added_fields", "configured_output_rules", "forbidden_field_changes"]
 
 
 def added_fields(config: Config, known: Schema) -> dict[str, Field]:
@@ -19,7 +19,7 @@ def added_fields(config: Config, known: Schema) -> dict[str, Field]:
     return {name: field for name, field in named.items() if name not in known.features}
 
 
-def configured_rules(config: Config, known: Schema) -> dict[str, Any]:
+def configured_output_rules(config: Config, known: Schema) -> dict[str, Any]:
     """Return the pipeline file's rules for labels and predictions (`changeable_settings`).
 
     `known` is the state's schema. Raises ConfigurationError if the classes in the file do not match
@@ -30,7 +30,9 @@ def configured_rules(config: Config, known: Schema) -> dict[str, Any]:
     return replace(told, classes=classes).changeable_settings
 
 
-def field_changes(config: Config, known: Schema | None, old: Mapping[str, Any]) -> list[str]:
+def forbidden_field_changes(
+    config: Config, known: Schema | None, old: Mapping[str, Any]
+) -> list[str]:
     """Return a text for each change of [schema.fields] that an existing state does not allow.
 
     `known` is the state's schema, or None before the first records. `old` is the stored

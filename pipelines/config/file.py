@@ -23,13 +23,13 @@ from streamboost.pipelines.config.connectors.base import (
     ConnectorContext,
     Input,
     LabelNames,
-    resolve,
+    resolve_path,
 )
 from streamboost.pipelines.config.connectors.registry import ENDPOINTS
 from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.config.problems import Problem, convert_pydantic_error
 from streamboost.pipelines.config.sections import Sections
-from streamboost.pipelines.config.variables import Variables, variable_names
+from streamboost.pipelines.config.variables import EnvironmentVariables, variable_names
 
 if TYPE_CHECKING:
     from streamboost.pipelines.config.learner import LearnerConfig
@@ -71,7 +71,7 @@ class Config:
     _core: "LearnerConfig | None" = field(repr=False)
     folder: Path
     written: Tables = field(repr=False)
-    variables: Variables = field(repr=False)
+    variables: EnvironmentVariables = field(repr=False)
 
     @property
     def learner_config(self) -> "LearnerConfig":
@@ -92,7 +92,7 @@ class Config:
     @property
     def state(self) -> Path:
         """The folder of the pipeline's state."""
-        return self.resolve(self.sections.pipeline.state)
+        return self.resolve_path(self.sections.pipeline.state)
 
     @property
     def commits_to_kafka(self) -> bool:
@@ -109,9 +109,9 @@ class Config:
         """The context (paths, limits, [kafka]) with which sections open sources and sinks."""
         return self.sections.connector_context(self.folder)
 
-    def resolve(self, path: str) -> Path:
+    def resolve_path(self, path: str) -> Path:
         """Resolve `path` relative to the folder of the pipeline file."""
-        return resolve(self.folder, path)
+        return resolve_path(self.folder, path)
 
     def mask(self, text: str) -> str:
         """Replace environment values in `text` by ``${NAME}``."""
@@ -176,12 +176,12 @@ def parse(
     skipped. Raises ConfigurationError with all problems.
     """
     problems: list[Problem] = []
-    variables = Variables(environment, folder)
+    variables = EnvironmentVariables(environment, folder)
     values = {
         section: _substitute_variables(table, section, None, variables, problems)
         for section, table in tables.items()
     }
-    values = distributed.with_distributed_defaults(values)
+    values = distributed.add_distributed_defaults(values)
     sections = _validate_sections(values, tables, problems)
     core = _build_learner_settings(values, sections, problems) if learner else None
     if sections is not None:
@@ -222,7 +222,7 @@ def _substitute_variables(
     value: Any,
     section: str,
     key: str | None,
-    variables: Variables,
+    variables: EnvironmentVariables,
     problems: list[Problem],
 ) -> Any:
     """Return `value` with environment variables replaced, also in nested dicts and lists.
@@ -256,7 +256,7 @@ def _validate_sections(
         for entry in error.errors(include_url=False, include_input=False):
             section, *rest = entry["loc"]
             given = tables.get(str(section))
-            model = _pydantic_class_of_section(str(section), given)
+            model = _section_class(str(section), given)
             if "fields" in rest[:-1] and issubclass(model, Input):
                 given, model = tables[str(section)]["fields"], LabelNames
                 entry |= {"loc": (f"{section}.fields", rest[-1])}
@@ -268,7 +268,7 @@ def _validate_sections(
         return None
 
 
-def _pydantic_class_of_section(section: str, table: Any) -> type[BaseModel]:
+def _section_class(section: str, table: Any) -> type[BaseModel]:
     """Return the pydantic class of `section`, which may depend on its connector."""
     for name, info in Sections.model_fields.items():
         if (info.alias or name) == section:

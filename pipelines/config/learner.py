@@ -153,10 +153,10 @@ def build_learner_config(
             "calibrate": calibrate,
             "experts": experts if isinstance(experts, str) else list(experts),
         }
-        | _toml_values(estimator.get_params()),
-        "working_set": _toml_values(asdict(working_set)),
-        "schedule": _toml_values(asdict(schedule)),
-        "query": {"strategy": strategy} | _toml_values(_without_keys(asdict(asked), fixed)),
+        | _to_toml_values(estimator.get_params()),
+        "working_set": _to_toml_values(asdict(working_set)),
+        "schedule": _to_toml_values(asdict(schedule)),
+        "query": {"strategy": strategy} | _to_toml_values(_without_keys(asdict(asked), fixed)),
     }
     return LearnerConfig(
         lags, calibrate, known_experts, estimator, working_set, schedule, asked, settings
@@ -220,12 +220,10 @@ def _build_learner_part(
     values = _select_known_parameters(
         section, values, known or inspect.signature(factory).parameters, problems
     )
-    while (error := _error_of_construction(factory, values)) is not None:
+    while (error := _construction_error(factory, values)) is not None:
         # An error concerns the keys whose removal changes the error. Remove these keys, and repeat.
         about = [
-            k
-            for k in values
-            if _error_of_construction(factory, _without_keys(values, [k])) != error
+            k for k in values if _construction_error(factory, _without_keys(values, [k])) != error
         ]
         key = about[0] if len(about) == 1 else None
         error += renamed_value_hint(section, key, values.get(key or ""))
@@ -236,7 +234,7 @@ def _build_learner_part(
     return factory(**values) if len(problems) == before else None
 
 
-def _error_of_construction(factory: Callable[..., object], values: Mapping[str, Any]) -> str | None:
+def _construction_error(factory: Callable[..., object], values: Mapping[str, Any]) -> str | None:
     try:
         factory(**values)
     except ValueError as error:
@@ -260,7 +258,7 @@ def _select_known_parameters(
     return {key: None if value == NONE else value for key, value in values.items() if key in known}
 
 
-def _toml_values(values: Mapping[str, Any]) -> dict[str, Any]:
+def _to_toml_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: NONE if value is None else value
         for key, value in values.items()

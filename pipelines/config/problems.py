@@ -110,7 +110,7 @@ def renamed_value_hint(section: str, key: str | None, given: Any) -> str:
     return "".join(found)
 
 
-def _suggest_line_for_schema_key(key: str, given: Any) -> str | None:
+def _suggest_schema_line(key: str, given: Any) -> str | None:
     """Return the line to write instead of an unknown `key` of [schema]; None: no suggestion."""
     key = key.lower()
     for kind, guesses in _KIND_OF.items():
@@ -130,7 +130,7 @@ def _suggest_line_for_schema_key(key: str, given: Any) -> str | None:
 
 def unknown_key_problem(section: str, key: str, known: Iterable[str], given: Any = None) -> Problem:
     """Return the problem of an unknown `key`, with the most similar of the `known` keys."""
-    if section == "schema" and (meant := _suggest_line_for_schema_key(key, given)) is not None:
+    if section == "schema" and (meant := _suggest_schema_line(key, given)) is not None:
         return Problem(section, key, f"unknown key; write {meant}")
     if (remedy := _DELETED.get((section, key))) is not None:
         return Problem(section, key, f"this key no longer exists; {remedy}")

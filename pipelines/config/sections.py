@@ -19,18 +19,18 @@ from streamboost.pipelines.config.connectors.base import (
     Section,
     SpanKey,
     Text,
-    resolve,
+    resolve_path,
 )
 from streamboost.pipelines.config.connectors.files import FilesInput
 from streamboost.pipelines.config.connectors.formats import SchemaRegistrySection
 from streamboost.pipelines.config.connectors.inline import InlineLabels
-from streamboost.pipelines.config.connectors.kafka import KafkaSection, name_topics
+from streamboost.pipelines.config.connectors.kafka import KafkaSection, add_default_topics
 from streamboost.pipelines.config.connectors.registry import section_classes
 from streamboost.pipelines.config.connectors.sqlite import (
     SqliteInput,
     SqliteOutput,
-    SqlitePredictions,
-    SqliteRequests,
+    SqlitePredictionsOutput,
+    SqliteRequestsOutput,
 )
 from streamboost.pipelines.state.folder import LOG
 
@@ -161,7 +161,7 @@ class InitialDataSection(Section):
     )
 
     @property
-    def file(self) -> FilesInput | None:
+    def file_input(self) -> FilesInput | None:
         """The input section of the file of labelled records, or None without `path`."""
         return None if self.path is None else FilesInput(connector="files", path=self.path)
 
@@ -270,8 +270,8 @@ class Sections(Section):
     source: AnyInput
     labels: AnyLabels = SqliteInput(connector="sqlite", stream="labels")
     initial_data: InitialDataSection = InitialDataSection(path=None)
-    predictions: AnyPredictions = SqlitePredictions(connector="sqlite", stream="predictions")
-    requests: AnyRequests = SqliteRequests(connector="sqlite", stream="requests")
+    predictions: AnyPredictions = SqlitePredictionsOutput(connector="sqlite", stream="predictions")
+    requests: AnyRequests = SqliteRequestsOutput(connector="sqlite", stream="requests")
     dead_letters: AnyOutput = SqliteOutput(connector="sqlite", stream="dead_letters")
     committee: dict[str, Any] = Field({})
     working_set: dict[str, Any] = Field({})
@@ -289,9 +289,9 @@ class Sections(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _name_topics(cls, tables: Any) -> Any:
-        """Fill in the default names of topics (`name_topics`), before validation."""
-        return name_topics(tables) if isinstance(tables, dict) else tables
+    def _add_default_topics(cls, tables: Any) -> Any:
+        """Fill in the default names of topics (`add_default_topics`), before validation."""
+        return add_default_topics(tables) if isinstance(tables, dict) else tables
 
     @property
     def decision_parameters(self) -> dict[str, Any]:
@@ -329,16 +329,16 @@ class Sections(Section):
             text |= {"label"} | ({names.label} if names else set())
         return ConnectorContext(
             folder,
-            resolve(folder, self.pipeline.state) / LOG,
+            resolve_path(folder, self.pipeline.state) / LOG,
             schema.max_record_bytes,
             frozenset(text),
-            self._fields_of_labelled_records(),
+            self._labelled_record_fields(),
             self.pipeline.on_data_loss,
             self.kafka,
             self.schema_registry,
         )
 
-    def _fields_of_labelled_records(self) -> AnswerFields:
+    def _labelled_record_fields(self) -> AnswerFields:
         """Return names and types of the id and label fields in files of labelled records."""
         names, schema = self.labels.fields, self.schema_
         id = (names.id if names else None) or schema.id

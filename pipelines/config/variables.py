@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-__all__ = ["Variables", "variable_names"]
+__all__ = ["EnvironmentVariables", "variable_names"]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -19,10 +19,10 @@ def variable_names(text: str) -> list[str]:
     return _VARIABLE.findall(text)
 
 
-class Variables:
+class EnvironmentVariables:
     """Environment variables that a pipeline file in `folder` uses.
 
-    >>> variables = Variables({"WHERE": "/srv/hunter2"}, Path("/etc"))
+    >>> variables = EnvironmentVariables({"WHERE": "/srv/hunter2"}, Path("/etc"))
     >>> variables.substitute("${WHERE}/records.jsonl")
     '/srv/hunter2/records.jsonl'
     >>> variables.mask("there is no file /srv/hunter2/records.jsonl")
@@ -49,7 +49,7 @@ class Variables:
         """Replace the values of used variables in `text` by ``${NAME}``."""
         names: dict[str, str] = {}
         for name, value in self._used.items():
-            for form in self._forms_of_value_in_messages(value):
+            for form in self._spellings_of_value(value):
                 names.setdefault(form, f"${{{name}}}")
         if not names:
             return text
@@ -57,7 +57,7 @@ class Variables:
         forms = sorted(names, key=len, reverse=True)
         return re.sub("|".join(map(re.escape, forms)), lambda match: names[match[0]], text)
 
-    def _forms_of_value_in_messages(self, value: str) -> Iterator[str]:
+    def _spellings_of_value(self, value: str) -> Iterator[str]:
         """Yield the texts by which a message may show `value`: plain, quoted, or as a full path."""
 
         if not value:

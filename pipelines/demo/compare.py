@@ -31,14 +31,14 @@ __all__ = [
     "DATASET",
     "FILE",
     "STRATEGIES",
-    "Result",
+    "LabelledStream",
     "RunProgress",
-    "Stream",
+    "StrategyResult",
     "create_pipeline",
-    "image_segments",
+    "load_image_segments",
+    "load_true_labels",
     "refuse_invalid_settings",
     "run_demo",
-    "true_labels",
 ]
 
 DATASET = "ImageSegments"
@@ -51,7 +51,7 @@ FEWEST = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class LabelledStream:
     """Records for the demo to replay, with their true labels.
 
     `sections` are the pipeline file's sections for records and labels, with paths relative to a
@@ -68,7 +68,7 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class StrategyResult:
     """Prequential result of one strategy over all records.
 
     `labels` is the number of labels bought, `accuracy_second_half` the accuracy on the later half
@@ -131,14 +131,14 @@ class PrequentialAccuracy:
         n = len(self.recent_hits)
         return sum(self.recent_hits) / n if n >= FEWEST else None
 
-    def result(self, strategy: str, labels: int, seconds: float) -> Result:
+    def result(self, strategy: str, labels: int, seconds: float) -> StrategyResult:
         """Return the result over all counted records, of a run that took `seconds`."""
         n, half = len(self.hits), len(self.hits) // 2
         recalls = []
         for name in sorted(set(self.classes)):
             own = [hit for hit, cls in zip(self.hits, self.classes, strict=True) if cls == name]
             recalls.append(sum(own) / len(own))
-        return Result(
+        return StrategyResult(
             strategy=strategy,
             records=n,
             labels=labels,
@@ -166,7 +166,7 @@ class AccuracyObserver(Observer):
         self._show = show
         self._newest: object = None
 
-    def committed(self, effects: StepResult) -> None:
+    def on_commit(self, effects: StepResult) -> None:
         """Count the predictions and requests of one batch, and show the progress."""
         predictions = effects.scored.labels.tolist()
         for id, predicted in zip(effects.records.ids, predictions, strict=True):
@@ -193,21 +193,21 @@ class AccuracyObserver(Observer):
 def run_demo(
     strategies: Sequence[str],
     folder: Path,
-    stream: Stream | None = None,
+    stream: LabelledStream | None = None,
     *,
     seed: int,
     budget: float,
     stop: StopToken,
     show: Callable[[RunProgress], None],
-) -> Iterator[Result]:
+) -> Iterator[StrategyResult]:
     """Run the pipeline once for each of `strategies`, and yield their results in that order.
 
     Without a `stream`, the records are River's ImageSegments. The result of "repeat_last", the
     baseline, comes from the run of "margin". Each run writes its pipeline file and state to its own
     subfolder of `folder`.
     """
-    stream = stream or image_segments()
-    rows: dict[str, Result] = {}
+    stream = stream or load_image_segments()
+    rows: dict[str, StrategyResult] = {}
     for strategy in strategies:
         run_of = "margin" if strategy == "repeat_last" else strategy
         if strategy not in rows:
@@ -231,21 +231,21 @@ def run_demo(
 
 def refuse_invalid_settings(seed: int, budget: float) -> None:
     """Raise ConfigurationError for an invalid seed or budget, before anything is written."""
-    nowhere = Stream(DATASET, {}, {"source": {"connector": "sqlite", "stream": "records"}})
+    nowhere = LabelledStream(DATASET, {}, {"source": {"connector": "sqlite", "stream": "records"}})
     parse(pipeline_sections(nowhere, "margin", seed, budget), Path(), name="the demo")
 
 
-def image_segments() -> Stream:
-    """Return the records of River's ImageSegments data set, with labels, as a `Stream`."""
+def load_image_segments() -> LabelledStream:
+    """Return the records of River's ImageSegments data set, with labels, as a `LabelledStream`."""
     sections: Tables = {
         "source": {"connector": "sqlite", "stream": "records"},
         "labels": {"connector": "river", "dataset": DATASET, "delay": DELAY},
     }
-    labels = {str(index): label for index, label in enumerate(true_labels())}
-    return Stream(DATASET, labels, sections, fill=_write_dataset_records)
+    labels = {str(index): label for index, label in enumerate(load_true_labels())}
+    return LabelledStream(DATASET, labels, sections, fill=_write_dataset_records)
 
 
-def pipeline_sections(stream: Stream, strategy: str, seed: int, budget: float) -> Tables:
+def pipeline_sections(stream: LabelledStream, strategy: str, seed: int, budget: float) -> Tables:
     """Return the sections of the demo's pipeline file; other settings keep their defaults."""
     query: dict[str, Any] = {"strategy": strategy}
     if strategy != "all":
@@ -267,7 +267,7 @@ def create_pipeline(sections: Tables, folder: Path) -> Config:
 
 
 def _create_pipeline_with_records(
-    stream: Stream, folder: Path, strategy: str, seed: int, budget: float
+    stream: LabelledStream, folder: Path, strategy: str, seed: int, budget: float
 ) -> Config:
     """Create a pipeline in `folder`, and write the records of `stream` to its log."""
     config = create_pipeline(pipeline_sections(stream, strategy, seed, budget), folder)
@@ -284,7 +284,7 @@ def _write_dataset_records(log: Sink) -> None:
     log.flush()
 
 
-def true_labels() -> list[str]:
+def load_true_labels() -> list[str]:
     """Return the true label of every ImageSegments record, in stream order."""
     records = RiverSource(DATASET)
     requests = MemoryLog()

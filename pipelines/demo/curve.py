@@ -9,7 +9,7 @@ from rich.text import Text
 from streamboost.pipelines.demo.compare import STRATEGIES, RunProgress
 from streamboost.pipelines.demo.table import display_name
 
-__all__ = ["Axes", "LabelCurves", "Point", "curves_text"]
+__all__ = ["Axes", "LearningCurves", "Point", "render_curves"]
 
 Point = tuple[int, float]
 """Number of labels bought, and the accuracy in the sliding window at that time."""
@@ -21,7 +21,7 @@ _HEIGHT, _MARGIN = 15, 6
 
 
 @dataclass(slots=True)
-class LabelCurves:
+class LearningCurves:
     """Collector of learning curves: for each strategy, the last accuracy by number of labels."""
 
     _points: dict[str, dict[int, float]] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Axes:
     high: float
 
     @classmethod
-    def covering(cls, curves: dict[str, list[Point]]) -> "Axes":
+    def from_curves(cls, curves: dict[str, list[Point]]) -> "Axes":
         """Return axes that cover all `curves`, which must have at least one point."""
         points = [point for curve in curves.values() for point in curve]
         labels, heights = [n for n, _ in points], [height for _, height in points]
@@ -64,13 +64,13 @@ class Axes:
             min(labels), max(labels), min(low, 0.9), max(math.ceil(max(heights) * 10), 1) / 10
         )
 
-    def x(self, labels: int) -> float:
+    def x_position(self, labels: int) -> float:
         """Return the horizontal position, 0 to 1, of a number of labels."""
         if self.last == self.first:
             return 0.5
         return math.log(labels / self.first) / math.log(self.last / self.first)
 
-    def y(self, accuracy: float) -> float:
+    def y_position(self, accuracy: float) -> float:
         """Return the vertical position, 0 (bottom) to 1, of an accuracy."""
         return (accuracy - self.low) / max(self.high - self.low, 0.1)
 
@@ -86,14 +86,14 @@ class Axes:
         yield from tens if len(tens) > 2 else found or [self.last]
 
 
-def curves_text(curves: dict[str, list[Point]], width: int) -> Text:
+def render_curves(curves: dict[str, list[Point]], width: int) -> Text:
     """Return a drawing of `curves` (points by strategy) as text of at most `width` columns."""
-    axes = Axes.covering(curves)
+    axes = Axes.from_curves(curves)
     columns = max(width - _MARGIN - 2, 20)
     cells: dict[tuple[int, int], str] = {}
     for name in _ON_TOP:
         for labels, accuracy in _columns_of_curve(curves.get(name, []), axes, columns):
-            row = round((1 - axes.y(accuracy)) * (_HEIGHT - 1))
+            row = round((1 - axes.y_position(accuracy)) * (_HEIGHT - 1))
             cells[row, labels] = name
     text = Text("accuracy on the newest records, by labels bought\n")
     for row in range(_HEIGHT):
@@ -119,7 +119,7 @@ def _columns_of_curve(
 ) -> Iterator[tuple[int, float]]:
     """Yield (column, accuracy) for all columns from the first point of a curve to the last."""
     for (labels, accuracy), (until, _) in zip(curve, [*curve[1:], *curve[-1:]], strict=True):
-        start, end = (round(axes.x(n) * (n_columns - 1)) for n in (labels, until))
+        start, end = (round(axes.x_position(n) * (n_columns - 1)) for n in (labels, until))
         for column in range(start, max(end, start + 1)):
             yield column, accuracy
 
@@ -130,7 +130,8 @@ def _tick_label_line(axes: Axes, n_columns: int) -> str:
     for tick in axes.ticks():
         word = f"{tick:,}"
         start = min(
-            max(round(axes.x(tick) * (n_columns - 1)) - len(word) // 2, 0), n_columns - len(word)
+            max(round(axes.x_position(tick) * (n_columns - 1)) - len(word) // 2, 0),
+            n_columns - len(word),
         )
         if start > len(line) or not line:
             line = line.ljust(start) + word
@@ -142,4 +143,4 @@ def _downsample_points(points: list[Point], limit: int) -> list[Point]:
     if len(points) <= limit:
         return points
     axes = Axes(points[0][0], points[-1][0], 0.0, 1.0)
-    return list({int(axes.x(point[0]) * (limit - 1)): point for point in points}.values())
+    return list({int(axes.x_position(point[0]) * (limit - 1)): point for point in points}.values())

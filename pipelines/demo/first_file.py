@@ -12,7 +12,7 @@ import msgspec
 from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import STDIN, file_source
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.config.templates.brief import render_for_records
+from streamboost.pipelines.config.templates.brief import render_template_for_records
 from streamboost.pipelines.config.variables import variable_names
 from streamboost.pipelines.demo.own import RecordSplitter, refuse_invalid_field_names
 
@@ -66,7 +66,8 @@ def generate_pipeline_file(
     path = Path(os.path.relpath(records.resolve(), folder.resolve())).as_posix()
     batch = min(max(len(own.truth) // 200, 10), 100)
     return GeneratedFile(
-        render_for_records(_pipeline_name_from_path(records), path, id, label, batch), about
+        render_template_for_records(_pipeline_name_from_path(records), path, id, label, batch),
+        about,
     )
 
 

@@ -101,20 +101,24 @@ class StreamSimulator:
             self.start = self._written = earlier.lag()
         self._asked = 0
 
-    def write_due(self) -> None:
+    def write_due_records(self) -> None:
         """Write the records that are due by the clock, and answer some of the new requests."""
         seconds = self._clock() - self._began
         first = max(FIRST - self.start, 0)
         due = self.start + int(min(FAST * seconds, first + PACE * max(seconds - first / FAST, 0.0)))
         numbers = range(self._written, due)
-        self._stream.write([_encode(self._digit_record(number)) for number in numbers])
+        n = len(self._records)
+        self._stream.write([_encode(self._records[i % n] | {"id": str(i)}) for i in numbers])
         self._stream.flush()
         self._written = due
         asked = [_decode(message.payload).id for message in self._requests.poll(1_000)]
         ours = [int(id) for id in asked if _is_demo_record(id, due)]
         answered = [number for number in ours if not self._is_request_left_to_user(number)]
         self._labels.write(
-            [Label(str(n), self._digit_label(n), source="demo").encode() for n in answered]
+            [
+                Label(str(i), self._truth[i % len(self._truth)], source="demo").encode()
+                for i in answered
+            ]
         )
         self._labels.flush()
 
@@ -130,14 +134,8 @@ class StreamSimulator:
         self._asked += 1
         return self._asked % OURS != 0
 
-    def _digit_record(self, record_number: int) -> dict[str, Any]:
-        return self._records[record_number % len(self._records)] | {"id": str(record_number)}
 
-    def _digit_label(self, record_number: int) -> str:
-        return self._truth[record_number % len(self._truth)]
-
-
-class PageOpener(Observer):
+class RecordCountObserver(Observer):
     """Observer that sets the event `opened` once `records` records are predicted."""
 
     def __init__(self, records: int) -> None:
@@ -145,7 +143,7 @@ class PageOpener(Observer):
         self.opened = threading.Event()
         self._set_opened_if_due()
 
-    def committed(self, effects: StepResult) -> None:
+    def on_commit(self, effects: StepResult) -> None:
         """Count the predicted records of one batch, and set `opened` if the number is reached."""
         self._missing -= effects.n_predicted
         self._set_opened_if_due()
@@ -176,7 +174,7 @@ def run_live_demo(
     config = _create_or_continue_pipeline(pipeline_sections(strategy, seed, budget), folder)
     records, truth = load_digit_records()
     player = StreamSimulator(config.state / "log.db", records, truth)
-    opening = PageOpener(FIRST - player.start)
+    opening = RecordCountObserver(FIRST - player.start)
     with (
         closing(player),
         _run_serve_process(folder / demo.FILE, port, opening.opened) as server,
@@ -192,7 +190,7 @@ def run_live_demo(
 
 def pipeline_sections(strategy: str, seed: int, budget: float) -> Tables:
     """Return the sections of the live demo's pipeline file."""
-    sections = demo.pipeline_sections(demo.image_segments(), strategy, seed, budget)
+    sections = demo.pipeline_sections(demo.load_image_segments(), strategy, seed, budget)
     return sections | {
         "pipeline": sections["pipeline"] | {"name": "demo"},
         "schema": {"numeric": PIXELS, "classes": [str(digit) for digit in range(10)]},
@@ -266,13 +264,13 @@ def _run_simulator_thread(
     def write_records_until_stopped() -> None:
         try:
             while not over.wait(_MOMENT):
-                simulator.write_due()
+                simulator.write_due_records()
                 if server.poll() is not None:
-                    stop.request()
+                    stop.request_stop()
                     return
         except Exception as error:
             failures.append(error)
-            stop.request()
+            stop.request_stop()
 
     thread = threading.Thread(target=write_records_until_stopped, name="streamboost-demo")
     thread.start()

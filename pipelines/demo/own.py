@@ -20,7 +20,7 @@ from streamboost.connectors.messages.outgoing import Label
 from streamboost.connectors.oracle.table import json_label_as_text
 from streamboost.errors import ConfigurationError, DataError, StateError
 from streamboost.pipelines.config.file import Tables
-from streamboost.pipelines.demo.compare import DELAY, Stream
+from streamboost.pipelines.demo.compare import DELAY, LabelledStream
 
 __all__ = ["RECORDS", "RecordSplitter", "refuse_invalid_field_names", "split_labelled_file"]
 
@@ -172,8 +172,8 @@ class RecordSplitter:
         )
 
 
-def split_labelled_file(path: Path, label: str, id: str | None, folder: Path) -> Stream:
-    """Split a file into a records file and a labels file in `folder`; return them as a `Stream`.
+def split_labelled_file(path: Path, label: str, id: str | None, folder: Path) -> LabelledStream:
+    """Split a file into a records file and a labels file in `folder`; return a `LabelledStream`.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def split_labelled_file(path: Path, label: str, id: str | None, folder: Path) ->
         "labels": {"connector": "oracle", "path": f"../{ANSWERS}", "delay": DELAY},
     }
     batch = min(max(len(own.truth) // 200, 10), 100)
-    return Stream(path.name, own.truth, sections, about, batch)
+    return LabelledStream(path.name, own.truth, sections, about, batch)
 
 
 def refuse_invalid_field_names(label: str, id: str | None) -> None:

@@ -6,7 +6,7 @@ Colours and panels are those of the service's pages (`dashboard/static/pages.css
 from collections.abc import Sequence
 from html import escape
 
-from streamboost.pipelines.demo.compare import Result
+from streamboost.pipelines.demo.compare import StrategyResult
 from streamboost.pipelines.demo.curve import Axes, Point
 from streamboost.pipelines.demo.table import HEADINGS, display_name, result_cells
 
@@ -50,7 +50,7 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 960, 340, 52, 16, 12, 44
 
 
 def results_page(
-    records: str, about: str, rows: Sequence[Result], curves: dict[str, list[Point]]
+    records: str, about: str, rows: Sequence[StrategyResult], curves: dict[str, list[Point]]
 ) -> str:
     """Return an HTML page with the table of results `rows`, and the learning curves.
 
@@ -58,19 +58,16 @@ def results_page(
     escaped text.
     """
     title = f"{escape(records)}, every record predicted on arrival"
+    table = _table_html(HEADINGS, [result_cells(row) for row in rows])
     chart = f"<section>{_learning_curves_html(curves)}</section>" if curves else ""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<style>{_STYLE}</style></head>\n<body><main><h1>{title}</h1>\n"
-        f"<p>{escape(about)}</p>\n<section>{_results_table_html(rows)}"
+        f"<p>{escape(about)}</p>\n<section>{table}"
         "<p>2nd half: accuracy on the later half of the records; balanced: mean over the classes."
         f"</p></section>\n{chart}\n</main></body></html>\n"
     )
-
-
-def _results_table_html(rows: Sequence[Result]) -> str:
-    return _table_html(HEADINGS, [result_cells(row) for row in rows])
 
 
 def _table_html(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -107,7 +104,7 @@ def _learning_curves_html(curves: dict[str, list[Point]]) -> str:
 
 
 def _learning_curves_svg(curves: dict[str, list[Point]]) -> str:
-    axes = Axes.covering(curves)
+    axes = Axes.from_curves(curves)
     bottom = _HEIGHT - _BOTTOM
     parts = []
     steps = max(round((axes.high - axes.low) * 10), 1)
@@ -138,8 +135,8 @@ def _learning_curves_svg(curves: dict[str, list[Point]]) -> str:
 
 
 def _x_pixel_of_labels(axes: Axes, n_labels: int) -> float:
-    return round(_LEFT + axes.x(n_labels) * (_WIDTH - _LEFT - _RIGHT), 1)
+    return round(_LEFT + axes.x_position(n_labels) * (_WIDTH - _LEFT - _RIGHT), 1)
 
 
 def _y_pixel_of_accuracy(axes: Axes, accuracy: float) -> float:
-    return round(_TOP + (1 - axes.y(accuracy)) * (_HEIGHT - _TOP - _BOTTOM), 1)
+    return round(_TOP + (1 - axes.y_position(accuracy)) * (_HEIGHT - _TOP - _BOTTOM), 1)

@@ -78,7 +78,7 @@ def display_name(strategy: str) -> str:
     return strategy.replace("_", " ")
 
 
-def results_table(rows: Sequence[demo.Result], records: str = demo.DATASET) -> Table:
+def results_table(rows: Sequence[demo.StrategyResult], records: str = demo.DATASET) -> Table:
     """Return the results as a table of rich, with `records` in its title."""
     title = Text(f"{records}, every record predicted on arrival")
     made = Table(
@@ -98,7 +98,7 @@ def results_table(rows: Sequence[demo.Result], records: str = demo.DATASET) -> T
     return made
 
 
-def result_cells(row: demo.Result) -> tuple[str, ...]:
+def result_cells(row: demo.StrategyResult) -> tuple[str, ...]:
     """Return the result of one strategy as table cells, in the order of `HEADINGS`."""
     ran = row.strategy != "repeat_last"  # this baseline has no run of its own
     return (

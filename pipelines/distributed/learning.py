@@ -23,7 +23,7 @@ from streamboost.connectors.messages.outgoing import DeadLetter, Request, Time
 from streamboost.connectors.messages.values import encode_values_of_records
 from streamboost.errors import GapError
 from streamboost.learner.label_quality import RelabelRequests
-from streamboost.pipelines.distributed.model_log import ModelPublisher
+from streamboost.pipelines.distributed.model_log import SnapshotEncoder
 from streamboost.pipelines.distributed.scoring_log import RequestEntry, ScoringLogEntry, to_requests
 from streamboost.pipelines.runner.batch import BatchInputs, OutputMessages, OutputSinks, StepResult
 from streamboost.pipelines.runner.label_join import LabelledBatch
@@ -86,7 +86,7 @@ class LearningPipeline(Pipeline):
         self.workers: dict[str, dict[str, Any]] = {}
         self._on_data_loss = on_data_loss
         self._seen: dict[str, int] = {}
-        self._publisher = ModelPublisher()
+        self._publisher = SnapshotEncoder()
         self._is_published = False
         self._entries: list[ScoringLogEntry] = []
         self._kept: list[list[RequestEntry]] = []
@@ -152,7 +152,7 @@ class LearningPipeline(Pipeline):
             ids=[one.id for one, _ in kept],
             times=[one.time for one, _ in kept],
             X=X,
-            messages=[self._record_message(one, message) for one, message in kept],
+            messages=[self._rebuild_record_message(one, message) for one, message in kept],
             values=[tuple(row) for row in rows] if is_mixed else None,
         )
         return records, []
@@ -199,7 +199,7 @@ class LearningPipeline(Pipeline):
         }
         return entry
 
-    def _record_message(self, request: RequestEntry, message: Message) -> Message:
+    def _rebuild_record_message(self, request: RequestEntry, message: Message) -> Message:
         """Rebuild a record's message from its request, for the status pages.
 
         `message` is the message of the scoring log with the request.
@@ -218,9 +218,12 @@ class LearningPipeline(Pipeline):
         for entry, kept in zip(self._entries, self._kept, strict=True):
             now = {label: self.classes.current_class(label) for label in entry.classes}
             mended = {label: into for label, into in now.items() if label != into}
-            scored, asked = map_classes(entry.predictions_of(kept), mended), to_requests(kept)
+            scored, asked = (
+                map_classes(entry.request_predictions(kept), mended),
+                to_requests(kept),
+            )
             self._scored.append(scored)
-            self.learner.observe_scored(scored, asked, entry.records, entry.unlabelled_sums())
+            self.learner.observe_scored(scored, asked, entry.records, entry.decode_sums())
         kept = [one for some in self._kept for one in some]
         classes = dict.fromkeys(k for each in self._scored for k in each.classes.tolist())
         place = {label: k for k, label in enumerate(classes)}
@@ -246,7 +249,7 @@ class LearningPipeline(Pipeline):
         record are appended to `labelled_batch`.
         """
         for id, label, message in zip(labels.ids, labels.labels, labels.messages, strict=True):
-            if label is not None and self.join.needs_record(id) and not self.learner.has_row(id):
+            if label is not None and self.join.lacks_record(id) and not self.learner.has_row(id):
                 self._add_record_from_label_message(id, message, labelled_batch)
 
     def _add_record_from_label_message(
@@ -284,7 +287,10 @@ class LearningPipeline(Pipeline):
         scored: Scored,
     ) -> ForwardedPayloads:
         """Return the messages of relabel requests, and those of scorers for the status pages."""
-        names, expires = self.schema.features, self.join.expires_after.end(self.join.now)
+        names, expires = (
+            self.schema.features,
+            self.join.expires_after.end_time_ms(self.join.stream_time),
+        )
         known = self.join, self.learner, self.schema, self.sequence
         more = requests_about(to_requests([]), relabel_requests, records, scored, *known)
         written = self._encode_scorer_requests(names, expires)

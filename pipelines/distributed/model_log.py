@@ -17,7 +17,7 @@ from streamboost.errors import ModelFileError, StateError
 from streamboost.learner.learner import StreamLearner
 from streamboost.storage import Arrays, seal, unseal
 
-__all__ = ["CHUNK", "ModelLog", "ModelPublisher", "ModelSnapshot"]
+__all__ = ["CHUNK", "ModelLogReader", "ModelSnapshot", "SnapshotEncoder"]
 
 CHUNK = 512 * 1024
 """Maximum size of one message in bytes; the default limit of brokers is one million."""
@@ -51,7 +51,7 @@ class ModelSnapshot:
 
 
 @dataclass(slots=True)
-class ModelPublisher:
+class SnapshotEncoder:
     """Encoder of model snapshots as messages, without tables that the previous snapshot had."""
 
     _sent: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class ModelPublisher:
         return [*messages, MANIFEST.encode() + b"\n" + msgspec.json.encode(manifest)]
 
 
-class ModelLog:
+class ModelLogReader:
     """Reader that assembles model snapshots from the messages of the topic.
 
     Parameters

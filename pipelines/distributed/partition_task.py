@@ -115,8 +115,8 @@ class PartitionTask:
         self._digest = newest.digest if newest else ""
 
     @property
-    def retained_range(self) -> tuple[int, int] | None:
-        """Offsets [start, end) of the records that `resume` needs; None: a new partition."""
+    def replay_range(self) -> tuple[int, int] | None:
+        """Offsets [start, end) of the records that `restore` needs; None: a new partition."""
         return None if self._newest is None else (self._newest.window, self._newest.end)
 
     @property
@@ -124,10 +124,10 @@ class PartitionTask:
         """Number of the snapshot that predicted the newest batch; older ones must not be used."""
         return self._newest.edition if self._newest else 0
 
-    def resume(self, messages: Sequence[Message], snapshot: ModelSnapshot) -> None:
+    def restore(self, messages: Sequence[Message], snapshot: ModelSnapshot) -> None:
         """Restore the state after the newest log entry.
 
-        `messages` are the records with offsets in `retained_range`. If some were deleted, the
+        `messages` are the records with offsets in `replay_range`. If some were deleted, the
         utility window has fewer records.
         """
         if self._newest is None:
@@ -197,7 +197,7 @@ class PartitionTask:
                     scored, rows, block, asked.inclusion_probabilities
                 ).pack()
             ).decode(),
-            asked=self._request_entries(asked, held, scored, rows, records, snapshot),
+            asked=self._build_request_entries(asked, held, scored, rows, records, snapshot),
             unknown=dict(FieldCounts(records.unknown).unknown),
         )
         self._newest = entry
@@ -274,7 +274,7 @@ class PartitionTask:
         snapshot: ModelSnapshot,
         batch_time_ms: int,
     ) -> list[bytes]:
-        expires = self._settings.expires_after.end(StreamTime(0, batch_time_ms))
+        expires = self._settings.expires_after.end_time_ms(StreamTime(0, batch_time_ms))
         return [
             build_request(
                 id,
@@ -291,7 +291,7 @@ class PartitionTask:
             for i, id in enumerate(requests.ids)
         ]
 
-    def _request_entries(
+    def _build_request_entries(
         self,
         requests: Requests,
         held_records: Sequence[HeldRecord],

@@ -15,18 +15,18 @@ from streamboost.connectors.kafka.group.assignment import OutgoingWrite, PolledB
 from streamboost.connectors.kafka.group.committed_reader import CommittedReader
 from streamboost.connectors.kafka.group.member import KafkaMember, PartitionsRevokedError
 from streamboost.errors import ConnectorError, DeletedError
-from streamboost.pipelines.distributed.model_log import ModelLog, ModelSnapshot
+from streamboost.pipelines.distributed.model_log import ModelLogReader, ModelSnapshot
 from streamboost.pipelines.distributed.partition_task import PartitionTask, TaskSettings
 from streamboost.pipelines.distributed.scoring_log import KEY, ScoringLogEntry, ScoringStep
-from streamboost.pipelines.runner.batch_reader import wall_clock
+from streamboost.pipelines.runner.batch_reader import current_time_ms
 from streamboost.pipelines.shutdown import RECOVERED, WAITING, StopToken
 
-__all__ = ["Scorer", "Topics"]
+__all__ = ["Scorer", "ScorerTopics"]
 
 _log = logging.getLogger(__name__)
 
 
-class Topics(NamedTuple):
+class ScorerTopics(NamedTuple):
     """Names of the topics that a scorer reads and writes."""
 
     records: str
@@ -43,7 +43,7 @@ class Scorer:
     ----------
     member : group member with its consumer and producer
     committed_reader : reader of committed messages (``read_committed``)
-    topics : Topics
+    topics : ScorerTopics
     table, model_log : reader of the compacted topic, and the model log that decodes its messages
     settings : TaskSettings
     max_records : maximum number of messages of a poll
@@ -63,16 +63,16 @@ class Scorer:
         self,
         member: KafkaMember,
         committed_reader: CommittedReader,
-        topics: Topics,
+        topics: ScorerTopics,
         table: CompactedTopicReader,
-        model_log: ModelLog,
+        model_log: ModelLogReader,
         settings: TaskSettings,
         *,
         max_records: int = 100,
         stop: StopToken | None = None,
         poll_interval: float = 0.1,
         on_data_loss: str = "fail",
-        clock: Callable[[], int] = wall_clock,
+        clock: Callable[[], int] = current_time_ms,
     ) -> None:
         self.tasks: dict[int, PartitionTask] = {}
         self.records = 0
@@ -188,14 +188,14 @@ class Scorer:
             where = f"partition {partition} of topic {topics.scoring_log!r}"
             entry = ScoringLogEntry.decode(newest.payload, where) if newest else None
             task = PartitionTask(partition, self._settings, n, entry, member.identity)
-            edition = self._snapshot_at_least(task.snapshot_number)
+            edition = self._read_snapshot(task.snapshot_number)
             if edition is None:
                 self._log_reason_and_wait(
                     f"edition {task.snapshot_number} of what partition {partition} is predicted by"
                 )
                 continue
-            if task.retained_range is not None:
-                task.resume(self._read_retained_messages(partition, *task.retained_range), edition)
+            if task.replay_range is not None:
+                task.restore(self._read_retained_messages(partition, *task.replay_range), edition)
             task.next, task.gap = self._seek_partition(partition, task.next)
             self.tasks[partition] = task
             _log.info("partition %d from offset %d on", partition, task.next)
@@ -207,7 +207,7 @@ class Scorer:
             member.topic, partition, start, end, member.max_bytes
         )
 
-    def _snapshot_at_least(self, snapshot_number: int) -> ModelSnapshot | None:
+    def _read_snapshot(self, snapshot_number: int) -> ModelSnapshot | None:
         """Return the newest model snapshot, or None if its number is below `snapshot_number`."""
         newest = self._model_log.newest
         if newest is None or newest.number < snapshot_number:

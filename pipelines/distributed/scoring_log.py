@@ -141,11 +141,11 @@ class ScoringLogEntry:
                 "there, of the same release as this"
             ) from error
 
-    def unlabelled_sums(self) -> UnlabelledSums:
+    def decode_sums(self) -> UnlabelledSums:
         """Decode `sums`, the sums over the records without a request."""
         return UnlabelledSums.unpack(self.classes, base64.b64decode(self.sums))
 
-    def predictions_of(self, requests: Sequence[RequestEntry]) -> Scored:
+    def request_predictions(self, requests: Sequence[RequestEntry]) -> Scored:
         """Return the predictions of the records of `requests`, as arrays."""
         labels = np.empty(len(requests), dtype=object)
         labels[:] = [one.label for one in requests]

@@ -1,6 +1,6 @@
 """Names of the topics and the consumer group of distributed scoring."""
 
-__all__ = ["models_topic", "scorers_group", "scoring_log_topic"]
+__all__ = ["models_topic", "scorer_group_id", "scoring_log_topic"]
 
 
 def scoring_log_topic(pipeline: str) -> str:
@@ -21,10 +21,10 @@ def models_topic(pipeline: str) -> str:
     return f"{pipeline}.models"
 
 
-def scorers_group(pipeline: str) -> str:
+def scorer_group_id(pipeline: str) -> str:
     """Return the name of the consumer group of the scorers.
 
-    >>> scorers_group("demo")
+    >>> scorer_group_id("demo")
     'streamboost.demo.scorers'
     """
     return f"streamboost.{pipeline}.scorers"

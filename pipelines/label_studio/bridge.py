@@ -83,8 +83,8 @@ class Bridge:
         self._logged: set[str] = set()
         self._key_prefix = task_store.key_prefix(name)
         task_store.mark_unsent(task_store.entries("refused"))
-        task_store.resume("requests", requests)
-        task_store.resume("labels", labels)
+        task_store.seek_to_stored_position("requests", requests)
+        task_store.seek_to_stored_position("labels", labels)
 
     def run_once(self) -> None:
         """Process all new requests, labels and annotations; after an error, it can be repeated."""
@@ -92,7 +92,7 @@ class Bridge:
         self._read_requests()
         self._read_labels()
         request_state = None if self._status is None else RequestState.read(self._status)
-        self._find_sent_tasks()
+        self._find_unconfirmed_tasks()
         self._close_requests(request_state)
         self._send_new_requests(request_state)
         self._write_new_labels()
@@ -136,7 +136,7 @@ class Bridge:
             self._task_store.mark_answered("labels", source.position(), ids, source.bookmark)
         self._labels.release_resources()
 
-    def _find_sent_tasks(self) -> None:
+    def _find_unconfirmed_tasks(self) -> None:
         """Search for tasks whose creation was not confirmed; mark requests of found tasks as open.
 
         If a task is not found within `PATIENCE`, its request is marked as new.
@@ -212,7 +212,9 @@ class Bridge:
         new = self._task_store.entries("new")
         if self._status is not None:
             new = [
-                entry for entry in new if request_state is not None and request_state.covers(entry)
+                entry
+                for entry in new
+                if request_state is not None and request_state.includes_request(entry)
             ]
         if new:
             self._warn_of_missing_interface_fields(request_state)

@@ -12,13 +12,13 @@ from streamboost.connectors.messages.labels import label_as_text
 from streamboost.pipelines.label_studio.tasks import TaskEntry
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["BridgedRequest", "RequestState", "build_task", "missing_variables", "read_request"]
+__all__ = ["RequestMessage", "RequestState", "build_task", "missing_variables", "read_request"]
 
 _FIELDS = ("id", "features", "guess", "probability", "utility", KEY)
 """Keys in the data of every task."""
 
 
-class BridgedRequest(msgspec.Struct):
+class RequestMessage(msgspec.Struct):
     """Request message with only the keys that a task needs."""
 
     id: str
@@ -29,7 +29,7 @@ class BridgedRequest(msgspec.Struct):
     sequence: int
 
 
-read_request = msgspec.json.Decoder(BridgedRequest).decode
+read_request = msgspec.json.Decoder(RequestMessage).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,13 @@ class RequestState:
             return None
         return cls(told["sequence"], found, told.get("fields", {}))
 
-    def covers(self, entry: TaskEntry) -> bool:
+    def includes_request(self, entry: TaskEntry) -> bool:
         """Return whether the state includes the batch that wrote the request of `entry`."""
         return entry.sequence <= self.sequence
 
     def is_closed(self, entry: TaskEntry) -> bool:
         """Return whether the request of `entry` is closed: answered or expired."""
-        return self.covers(entry) and entry.id not in self.requests
+        return self.includes_request(entry) and entry.id not in self.requests
 
 
 def build_task(

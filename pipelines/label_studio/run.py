@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from streamboost.connectors.base import Sink, Source
 from streamboost.connectors.label_studio.project import Choices, LabelStudio
 from streamboost.errors import ConfigurationError, UnavailableError
-from streamboost.pipelines.config.connectors.registry import append_sink
+from streamboost.pipelines.config.connectors.registry import open_append_sink
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.label_studio.bridge import Bridge, to_integer_label
 from streamboost.pipelines.label_studio.tasks import FILE, TaskStore
@@ -77,9 +77,9 @@ def _bridge_factory(config: Config) -> Iterator[Callable[[], Bridge]]:
     task_store = TaskStore(state.path / FILE)
     sections, context = config.sections, config.connector_context
     with (
-        closing(append_sink(sections.labels, "labels", context)) as answers,
-        closing(sections.requests.tailing_source(context)) as requests,
-        closing(sections.labels.tailing_source(context)) as labels,
+        closing(open_append_sink(sections.labels, "labels", context)) as answers,
+        closing(sections.requests.create_tailing_source(context)) as requests,
+        closing(sections.labels.create_tailing_source(context)) as labels,
         task_store.locked(),
     ):
         yield lambda: _create_bridge(config, task_store, requests, labels, answers)

@@ -128,7 +128,7 @@ class TaskStore:
         found = self._stored_position(source)
         return {} if found is None else _position(found)
 
-    def resume(self, source_name: str, source: Source) -> None:
+    def seek_to_stored_position(self, source_name: str, source: Source) -> None:
         """Seek the source `source_name` to its stored position."""
         if (bookmark := self._stored_position(f"{source_name}.bookmark")) is not None:
             source.set_expected_content(bookmark)

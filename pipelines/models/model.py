@@ -13,7 +13,7 @@ from streamboost.connectors.messages.values import decode_values, encode_values
 from streamboost.predictions import Scored
 from streamboost.storage import Arrays, pack_json, unpack_json
 
-__all__ = ["Classifier", "Model"]
+__all__ = ["Classifier", "ExternalModel"]
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Classifier(Protocol):
         """Learn the label `y` of the record `x`."""
 
 
-class Model:
+class ExternalModel:
     """Wrapper of a River classifier, with its known labels and the newest labelled records.
 
     Parameters
@@ -80,9 +80,7 @@ class Model:
         P = np.divide(P, total, out=even, where=total > 0)
         classes = np.empty(len(self._labels), dtype=object)
         classes[:] = list(self._labels)
-        return Scored(
-            said, classes, P, _margins_of_probabilities(P), version=int(bool(self._labels))
-        )
+        return Scored(said, classes, P, _compute_margins(P), version=int(bool(self._labels)))
 
     def learn(self, values: Sequence[Any], label: Label) -> None:
         """Train the classifier with the values and the label of a record."""
@@ -117,7 +115,7 @@ class Model:
         pairs = zip(self.names, values, strict=False)
         return {name: value for name, value in pairs if value is not None}
 
-    def state(self) -> Arrays:
+    def to_arrays(self) -> Arrays:
         """Return the state as arrays: the pickled classifier, and JSON with the other state."""
         about = {
             "labels": list(self._labels),
@@ -128,8 +126,8 @@ class Model:
         blob = np.frombuffer(pickle.dumps(self._classifier), dtype=np.uint8)
         return {"pickle": blob, "about": pack_json(about)}
 
-    def resume(self, arrays: Arrays, *, relearn: bool) -> None:
-        """Restore the state from `arrays`, the result of `state`.
+    def restore(self, arrays: Arrays, *, relearn: bool) -> None:
+        """Restore the state from `arrays`, the result of `to_arrays`.
 
         With `relearn`, the pickle is ignored, and the stored labelled records are learned again.
         """
@@ -144,7 +142,7 @@ class Model:
         self._classifier = pickle.loads(arrays["pickle"].tobytes())
 
 
-def _margins_of_probabilities(P: np.ndarray) -> np.ndarray:
+def _compute_margins(P: np.ndarray) -> np.ndarray:
     if P.shape[1] < 2:
         return np.zeros(len(P))
     best = np.sort(np.maximum(P, _LEAST), axis=1)

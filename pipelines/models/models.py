@@ -25,19 +25,19 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.values import decode_values, original_record_in
 from streamboost.errors import StateError
 from streamboost.evaluation.evaluation import Evaluation
-from streamboost.pipelines.models.model import Model
+from streamboost.pipelines.models.model import ExternalModel
 from streamboost.pipelines.models.transformer import Transformer
 from streamboost.predictions import Scored
 from streamboost.query.config import Requests
 from streamboost.storage import Arrays, part
 
-__all__ = ["Models"]
+__all__ = ["ExternalModels"]
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Models:
+class ExternalModels:
     """The active model, the shadow models and the transformer of a pipeline, each optional.
 
     Attributes
@@ -58,8 +58,8 @@ class Models:
         Returns whether the models are independent of Python's hash seed; takes seconds.
     """
 
-    serving: Model | None
-    shadow_models: dict[str, Model]
+    serving: ExternalModel | None
+    shadow_models: dict[str, ExternalModel]
     transformer: Transformer | None
     block: int
     folder: Path
@@ -127,16 +127,16 @@ class Models:
             for name, evaluation in self._evaluations.items()
         }
 
-    def state(self) -> tuple[dict[str, Any], Arrays]:
+    def snapshot(self) -> tuple[dict[str, Any], Arrays]:
         """Return the state: a JSON object for the manifest of a checkpoint, and arrays by name."""
         arrays: Arrays = {}
         judged = {}
         for name, model in self._models_and_transformer_by_name().items():
-            arrays |= {f"models.{name}.{key}": array for key, array in model.state().items()}
+            arrays |= {f"models.{name}.{key}": array for key, array in model.to_arrays().items()}
         for name, evaluation in self._evaluations.items():
             judged[name], tables = evaluation.state()
             arrays |= {f"judges.{name}.{key}": array for key, array in tables.items()}
-        hashes = {key: _sha256(array) for key, array in arrays.items() if _is_pickle_key(key)}
+        hashes = {key: _sha256(array) for key, array in arrays.items() if key.endswith(".pickle")}
         about = {
             "release": self.release,
             "serves": self.serving is not None,
@@ -146,8 +146,8 @@ class Models:
         }
         return about, arrays
 
-    def resume(self, manifest: Mapping[str, Any], arrays: Arrays) -> None:
-        """Restore the state from the results of `state`.
+    def restore(self, manifest: Mapping[str, Any], arrays: Arrays) -> None:
+        """Restore the state from the results of `snapshot`.
 
         Raises StateError if a pickle is missing or its hash differs from that in the manifest.
         """
@@ -163,17 +163,17 @@ class Models:
             key = f"models.{name}.pickle"
             if not own or manifest["sha256"].get(key) != _sha256(own["pickle"]):
                 raise StateError(f"{self.folder}: the checkpoint lacks the River model {name!r}")
-            model.resume(own, relearn=anew)
+            model.restore(own, relearn=anew)
         for name, evaluation in self._evaluations.items():
             evaluation.resume(manifest["judges"][name], part(arrays, f"judges.{name}."))
 
-    def _models_by_name(self) -> dict[str, Model]:
+    def _models_by_name(self) -> dict[str, ExternalModel]:
         serving = {} if self.serving is None else {"[model]": self.serving}
         return serving | {
             f"shadow_models.{name}": model for name, model in self.shadow_models.items()
         }
 
-    def _models_and_transformer_by_name(self) -> dict[str, Model | Transformer]:
+    def _models_and_transformer_by_name(self) -> dict[str, ExternalModel | Transformer]:
         made = {} if self.transformer is None else {"[features]": self.transformer}
         return {**self._models_by_name(), **made}
 
@@ -181,10 +181,6 @@ class Models:
         """Return the predictions of the active model for `records`."""
         assert self.serving is not None
         return self.serving.score(records.values or [])
-
-
-def _is_pickle_key(key: str) -> bool:
-    return key.endswith(".pickle")
 
 
 def _sha256(array: np.ndarray) -> str:

@@ -25,7 +25,7 @@ from streamboost.connectors.messages.schema import LABEL, Schema
 from streamboost.connectors.messages.values import encode_original_record
 from streamboost.storage import Arrays, pack_json, unpack_json
 
-__all__ = ["RiverTransformer", "Transformer", "raw_record", "to_datetime"]
+__all__ = ["RiverTransformer", "Transformer", "decode_raw_record", "to_datetime"]
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Transformer:
     def transform_records(self, records: Records, schema: Schema) -> Records:
         """Train the unsupervised parts on `records`; return `records` with transformed values."""
         read = values_reader(schema.features)
-        xs = [raw_record(message, schema) for message in records.messages]
+        xs = [decode_raw_record(message, schema) for message in records.messages]
         wholes = [
             encode_original_record(x, time) for x, time in zip(xs, records.times, strict=True)
         ]
@@ -103,7 +103,7 @@ class Transformer:
         """Return at most `n` of the newest labelled records, and their times."""
         return [tuple(msgspec.json.decode(encoded)) for encoded, _ in list(self._kept)[-n:]]
 
-    def state(self) -> Arrays:
+    def to_arrays(self) -> Arrays:
         """Return the state as arrays: the pickled transformer, and JSON with labelled records."""
         about = {
             "kept": [[whole.decode(), label] for whole, label in self._kept],
@@ -112,8 +112,8 @@ class Transformer:
         blob = np.frombuffer(pickle.dumps(self._made), dtype=np.uint8)
         return {"pickle": blob, "about": pack_json(about)}
 
-    def resume(self, arrays: Arrays, *, relearn: bool) -> None:
-        """Restore the state from `arrays`, the result of `state`.
+    def restore(self, arrays: Arrays, *, relearn: bool) -> None:
+        """Restore the state from `arrays`, the result of `to_arrays`.
 
         With `relearn`, the pickle is ignored, and the stored labelled records are learned again.
         """
@@ -142,7 +142,7 @@ class Transformer:
         self.failures += 1
 
 
-def raw_record(message: Message, schema: Schema) -> Document:
+def decode_raw_record(message: Message, schema: Schema) -> Document:
     """Decode the record in a message, without its id, time and label fields.
 
     Fields that `schema` excludes are removed, too. In a row of a table, numeric text is converted

@@ -140,7 +140,7 @@ class Metrics(Observer):
         for gauge in (self._naive, *self._cost):
             gauge.set(math.nan)
 
-    def committed(self, effects: StepResult) -> None:
+    def on_commit(self, effects: StepResult) -> None:
         """Add the records, requests and labels of a committed batch to the counters."""
         now = time.time()
         self._batches.inc()
@@ -159,13 +159,13 @@ class Metrics(Observer):
         self._is_stale = True
 
     @property
-    def is_due(self) -> bool:
+    def is_work_due(self) -> bool:
         """Whether the accuracy gauges must be updated: after a commit, at most once a second."""
         return self._is_stale and self._clock() - self._judged >= _EVERY
 
     def between_batches(self) -> None:
         """Update the accuracy gauges if an update is due."""
-        if not self.is_due:
+        if not self.is_work_due:
             return
         self._is_stale, self._judged = False, self._clock()
         report = self._loop.pipeline.learner.evaluation.recent()

@@ -53,7 +53,7 @@ class RunLog(Observer):
     _said: float = field(default_factory=time.monotonic)
     _has_warned: bool = False
 
-    def committed(self, effects: StepResult) -> None:
+    def on_commit(self, effects: StepResult) -> None:
         """Add a committed batch to the counts; log the progress every `EVERY` seconds."""
         self.sequence = effects.sequence
         self.first = self.first or effects.sequence

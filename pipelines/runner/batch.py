@@ -72,7 +72,7 @@ class BatchInputs:
         counts = {name: len(getattr(self, name)) for name in READ}
         return {name: n for name, n in counts.items() if n or name != "initial_data"}
 
-    def count_deleted(self) -> int:
+    def count_deleted_offsets(self) -> int:
         """Return the number of offsets that retention deleted before they were read."""
         return sum(end - start for gaps in self.deleted.values() for start, end in gaps.values())
 

@@ -19,14 +19,14 @@ from streamboost.pipelines.runner.timestamp_aligner import (
 from streamboost.pipelines.state.commands import decode_commands
 from streamboost.pipelines.state.journal import JOINED, Ranges
 
-__all__ = ["BatchReader", "wall_clock"]
+__all__ = ["BatchReader", "current_time_ms"]
 
 _log = logging.getLogger(__name__)
 
 _PAGE = 1000
 
 
-def wall_clock() -> int:
+def current_time_ms() -> int:
     """Return the current time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
@@ -74,7 +74,7 @@ class BatchReader:
         *,
         most_records: int,
         most_labels: int,
-        clock: Callable[[], int] = wall_clock,
+        clock: Callable[[], int] = current_time_ms,
         timer: Callable[[], float] = time.monotonic,
         record_time: TimeOf = attrgetter("time"),
         label_time: TimeOf = attrgetter("time"),
@@ -156,7 +156,7 @@ class BatchReader:
         return self._build_inputs(
             _offset_ranges(starts, ends, messages),
             before,
-            commands=decode_commands(messages.get("commands", []), log_rejection),
+            commands=decode_commands(messages.get("commands", []), log_rejected_command),
             deleted=deleted,
             **{name: messages.get(name, []) for name in READ},
         )
@@ -168,7 +168,7 @@ class BatchReader:
         if source in JOINED and not behind:
             self._caught_up.add(source)
 
-    def empty_batch(self) -> BatchInputs:
+    def build_empty_batch(self) -> BatchInputs:
         """Return a batch without messages, for example to deploy a trained committee."""
         self.last_batch_time_ms = self._next_batch_time_ms()
         before, self._caught_up = self._caught_up, set()
@@ -213,7 +213,7 @@ class BatchReader:
         GapError
             If a source no longer has the messages.
         """
-        self.expect(inputs.bookmarks)
+        self.set_expected_bookmarks(inputs.bookmarks)
         messages = {}
         for name, source in self.sources.items():
             if name not in READ:
@@ -239,7 +239,7 @@ class BatchReader:
         """Return the position of the next message in each source, by source name."""
         return {name: reader.position() for name, reader in self._readers.items()}
 
-    def identities(self) -> dict[str, str]:
+    def source_identities(self) -> dict[str, str]:
         """Return the stable ids of the underlying resources (topic ids), by source."""
         found = {name: source.identity for name, source in self.sources.items()}
         return {name: identity for name, identity in found.items() if identity is not None}
@@ -249,7 +249,7 @@ class BatchReader:
         found = {name: source.bookmark for name, source in self.sources.items()}
         return {name: bookmark for name, bookmark in found.items() if bookmark is not None}
 
-    def expect(self, bookmarks: Mapping[str, str]) -> None:
+    def set_expected_bookmarks(self, bookmarks: Mapping[str, str]) -> None:
         """Set the bookmarks of the content that each source must have; call `seek` afterwards.
 
         Raises ConnectorError if a bookmark is from another kind of source.
@@ -265,7 +265,7 @@ class BatchReader:
             reader.seek(positions.get(name, {}))
 
 
-def log_rejection(command: str, error: Exception) -> None:
+def log_rejected_command(command: str, error: Exception) -> None:
     """Log that `command` was rejected because of `error`."""
     _log.error("the command %s is not obeyed: %s", command, error)
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 from streamboost.checks import Label
 from streamboost.errors import ConfigurationError, ModelFileError, StateError
-from streamboost.pipelines.runner.batch_reader import log_rejection
+from streamboost.pipelines.runner.batch_reader import log_rejected_command
 from streamboost.pipelines.runner.label_mapping import LabelMapping
-from streamboost.pipelines.runner.pipeline import Pipeline, parse_decisions
+from streamboost.pipelines.runner.pipeline import Pipeline, build_decisions
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.naming import (
     refuse_unconfirmed_class,
@@ -35,7 +35,7 @@ def validate_commands(
             validate_command(pipeline, command, classes)
             found.append(command)
         except (ConfigurationError, ModelFileError, StateError) as error:
-            log_rejection(str(command), error)
+            log_rejected_command(str(command), error)
             notify_error(f"the command {command} is not obeyed: {error}")
     return found
 
@@ -54,13 +54,13 @@ def validate_command(pipeline: Pipeline, command: Command, classes: LabelMapping
     if is_served and command.command != "decide":
         raise StateError(f"[model] serves, which knows no {command.command}")
     if command.version is not None:
-        pipeline.versions.fetch(command.version)
+        pipeline.versions.load_into_memory(command.version)
     if command.label is not None:
         _validate_class_command(pipeline, command, classes)
     if command.decision is not None:
         if not pipeline.decides:
             raise StateError("scorers decide nothing: go by `probabilities` of predictions")
-        decisions, kind = parse_decisions(command.decision), pipeline.schema.label_kind
+        decisions, kind = build_decisions(command.decision), pipeline.schema.label_kind
         if decisions is not None and kind is not None:
             known = _classes_known_after_mapping(pipeline, classes)
             for name in decisions.classes:
@@ -75,7 +75,7 @@ def _validate_class_command(pipeline: Pipeline, command: Command, classes: Label
     assert command.label is not None
     label = to_label(command.label, kind)
     if command.command == "unmerge":
-        classes.classes_of_command(command, kind)
+        classes.resolve_command_classes(command, kind)
         classes.unmerge(label)
         return
     refuse_unknown_class(label, known)
@@ -101,6 +101,6 @@ def _classes_known_after_mapping(pipeline: Pipeline, classes: LabelMapping) -> l
         known = learner.committee.classes.tolist()
     if schema.label_kind == "boolean":
         known += ["false", "true"]
-    known += [*schema.classes, *pipeline.join.distinct_pending_labels(), *classes.mapped_classes]
+    known += [*schema.classes, *pipeline.join.distinct_pending_labels(), *classes.removed_classes]
     known += [one for one in map(classes.current_class, known) if one is not None]
     return list(dict.fromkeys(known))

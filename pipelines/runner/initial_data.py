@@ -27,7 +27,7 @@ from streamboost.pipelines.runner.record_window import HeldRecord
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["InitialData", "decode_initial_data", "deferred_training", "deploy_initial_model"]
+__all__ = ["InitialData", "decode_initial_data", "defer_training", "deploy_initial_model"]
 
 _MENDS = "train one on the same columns, in this order, or name the fields so"
 
@@ -67,7 +67,7 @@ def _partition_and_offset(message: Message) -> tuple[str, int]:
 
 
 @contextmanager
-def deferred_training(trainer: Trainer, started_trainings: list[Training]) -> Iterator[None]:
+def defer_training(trainer: Trainer, started_trainings: list[Training]) -> Iterator[None]:
     """Context manager whose body learns labels without training; training starts at its end.
 
     The trainings that are started then are appended to `started_trainings`.

@@ -307,7 +307,7 @@ def expired_keys(table: Mapping[Any, Any], max_age: WindowSize, now: StreamTime)
     for key, entry in table.items():
         since = entry[0]
         if since is not seen:  # entries of a batch share the start time
-            if not max_age.has_passed(since, now):
+            if not max_age.has_elapsed(since, now):
                 break
             seen = since
         over.append(key)
@@ -344,7 +344,7 @@ class LabelJoin:
         self._for_labels = PausableClock(self._now, self._now)
 
     @property
-    def now(self) -> StreamTime:
+    def stream_time(self) -> StreamTime:
         """Stream time: the number of records so far, and the newest batch time."""
         return self._now
 
@@ -392,7 +392,7 @@ class LabelJoin:
         surplus = 0
         if self.has_room_for_labels:
             self._last_match = self._now
-        elif self.window.has_passed(self._last_match, self._now):
+        elif self.window.has_elapsed(self._last_match, self._now):
             surplus = MOST_WAITING // 2
         self.counts.unknown += self._pending_labels.expire(
             self.window, self._for_records.stream_start, surplus
@@ -498,7 +498,9 @@ class LabelJoin:
         self.counts.records += len(ids)
         self._now = StreamTime(self.counts.records, self._now.batch_time_ms)
         for id, p in zip(requested_ids, propensity, strict=True):
-            self._requests[id] = OpenRequest(self._for_labels.at(self._now), float(p), self._now)
+            self._requests[id] = OpenRequest(
+                self._for_labels.stream_time_at(self._now), float(p), self._now
+            )
         labelled_batch = LabelledBatch() if labelled_batch is None else labelled_batch
         for id in self._evicted.keys() & ids:
             del self._evicted[id]
@@ -524,11 +526,11 @@ class LabelJoin:
 
         `can_relabel` must be True for each of `ids`.
         """
-        since = self._for_labels.at(self._now)
+        since = self._for_labels.stream_time_at(self._now)
         for id, names in zip(ids, excluded_annotators, strict=True):
             self._requests[id] = OpenRequest(since, 1.0, self._now, names)
 
-    def needs_record(self, id: str) -> bool:
+    def lacks_record(self, id: str) -> bool:
         """Return whether a label of record `id` can only be learned if the record is added.
 
         False if the join holds the record, or remembers its label or the expiry of its request.
@@ -609,7 +611,7 @@ class LabelJoin:
         else:
             counts.early += 1
             self._pending_labels.add(
-                PendingLabel(self._for_records.at(self._now), id, label, source)
+                PendingLabel(self._for_records.stream_time_at(self._now), id, label, source)
             )
 
     def _apply_correction(
@@ -767,7 +769,7 @@ class LabelJoin:
         held = [*self._window.values(), *(record.values for record in pinned)]
         return {
             "state": pack_json(state),
-            "window": self._window.rows(),
+            "window": self._window.feature_rows(),
             "pinned": as_wide([record.x for record in pinned], self._window.n_features),
             **values_to_arrays(held),
         }

@@ -46,7 +46,7 @@ class LabelMapping:
         return list(self._merged_into)
 
     @property
-    def mapped_classes(self) -> list[Label]:
+    def removed_classes(self) -> list[Label]:
         """The classes that were merged into others or dropped."""
         return [*self._merged_into, *self._dropped]
 
@@ -62,7 +62,7 @@ class LabelMapping:
             label = self._merged_into[label]
         return None if label in self._dropped else label
 
-    def classes_of_command(
+    def resolve_command_classes(
         self, command: Command, label_type: LabelKind | None
     ) -> tuple[Label, Label | None]:
         """Validate a class command; return its class and the target class (None for a drop).
@@ -94,7 +94,7 @@ class LabelMapping:
         self, command: Command, label_type: LabelKind | None
     ) -> tuple[Label, Label | None]:
         """Merge or drop a class, for future labels too; return class and target class (or None)."""
-        label, into = self.classes_of_command(command, label_type)
+        label, into = self.resolve_command_classes(command, label_type)
         self._dropped.pop(label, None)
         self._merged_into.pop(label, None)
         if into is None:

@@ -15,14 +15,14 @@ BATCHES = 500
 class Observer:
     """Base class of observers; the runner calls the methods in its own thread."""
 
-    def committed(self, effects: StepResult) -> None:
+    def on_commit(self, effects: StepResult) -> None:
         """Handle the result of a batch after its commit."""
 
-    def replayed(self, effects: StepResult) -> None:
+    def on_replay(self, effects: StepResult) -> None:
         """Handle the result of a batch that an earlier run committed and this run replayed."""
 
     @property
-    def is_due(self) -> bool:
+    def is_work_due(self) -> bool:
         """Whether the next `between_batches` will read the pipeline state.
 
         The runner then completes the pending commit first.
@@ -33,7 +33,7 @@ class Observer:
         """Do periodic work, such as publishing status.
 
         Called between batches, while no source has messages, and before a failed poll or commit is
-        retried. If `is_due`, the last batch is committed, or its commit is being retried.
+        retried. If `is_work_due`, the last batch is committed, or its commit is being retried.
         """
 
     def on_error(self, text: str) -> None:

@@ -28,7 +28,7 @@ from streamboost.learner.label_quality import RelabelRequests
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Training
 from streamboost.pipelines.config.durations import StreamTime
-from streamboost.pipelines.models.models import Models
+from streamboost.pipelines.models.models import ExternalModels
 from streamboost.pipelines.runner.batch import (
     BatchInputs,
     OutputMessages,
@@ -38,18 +38,18 @@ from streamboost.pipelines.runner.batch import (
     encode_predictions,
 )
 from streamboost.pipelines.runner.field_counts import FieldCounts
-from streamboost.pipelines.runner.initial_data import decode_initial_data, deferred_training
+from streamboost.pipelines.runner.initial_data import decode_initial_data, defer_training
 from streamboost.pipelines.runner.label_join import LabelJoin, LabelledBatch
 from streamboost.pipelines.runner.label_mapping import LabelMapping
 from streamboost.pipelines.runner.requests import build_requests
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.journal import JournalExtras
-from streamboost.pipelines.state.versions import Versions
+from streamboost.pipelines.state.versions import CommitteeStore
 from streamboost.predictions import Scored
 from streamboost.query.config import Requests
 from streamboost.storage import Arrays, part
 
-__all__ = ["Pipeline", "parse_decisions"]
+__all__ = ["Pipeline", "build_decisions"]
 
 _log = logging.getLogger(__name__)
 
@@ -90,8 +90,8 @@ class Pipeline:
         schema: Schema,
         learner: StreamLearner,
         join: LabelJoin,
-        versions: Versions,
-        models: Models | None = None,
+        versions: CommitteeStore,
+        models: ExternalModels | None = None,
     ) -> None:
         self.schema = schema
         self.learner = learner
@@ -138,9 +138,7 @@ class Pipeline:
         unread = self._join_labels(came, joined, damaged)
         self.on_stage_end("join")
         with (
-            deferred_training(self.learner.trainer, started)
-            if inputs.initial_data
-            else nullcontext()
+            defer_training(self.learner.trainer, started) if inputs.initial_data else nullcontext()
         ):
             started += joined.train(self.learner, self.batch_time_ms)
             if self.models is not None:
@@ -151,7 +149,7 @@ class Pipeline:
         predicted = self._encode_predictions(records, scored, asked)
         messages = OutputMessages(predicted, requested, encode_dead_letters(dead, inputs))
         self.digest = chain_digest(self.digest, records, messages, joined, started)
-        promoted = self._update_versions(trained_committee, before.committee)
+        promoted = self._store_committee_versions(trained_committee, before.committee)
         effects = StepResult(
             sequence=self.sequence,
             batch_time_ms=self.batch_time_ms,
@@ -184,7 +182,7 @@ class Pipeline:
         arrays |= {f"join.{name}": a for name, a in self.join.to_arrays().items()}
         about: dict[str, Any] = {}
         if self.models is not None:
-            state, tables = self.models.state()
+            state, tables = self.models.snapshot()
             about = {"models": state}
             arrays |= {f"models.{name}": a for name, a in tables.items()}
         manifest = self.counters() | {
@@ -228,7 +226,7 @@ class Pipeline:
         """Restore the state that `snapshot` returned."""
         self.learner = StreamLearner.restore(part(arrays, "learner."))
         if self.models is not None:
-            self.models.resume(manifest["models"], part(arrays, "models."))
+            self.models.restore(manifest["models"], part(arrays, "models."))
         self.join.restore(part(arrays, "join."))
         self.sequence = manifest["sequence"]
         self.digest = manifest["digest"]
@@ -252,7 +250,7 @@ class Pipeline:
         """Begin a batch; return counters and committee before the batch, for the step result."""
         self.sequence += 1
         self.batch_time_ms = inputs.batch_time_ms
-        self.deleted_unread += inputs.count_deleted()
+        self.deleted_unread += inputs.count_deleted_offsets()
         self._apply_config_changes()
         return _CountsBeforeBatch(
             self.join.ignored_counts(), self.learner.committee, self.initial_labels
@@ -273,7 +271,7 @@ class Pipeline:
         """Merge or drop a class, or undo a merge; return the trainings started."""
         classes, join, learner = self.classes, self.join, self.learner
         try:
-            label, into = classes.classes_of_command(command, self.schema.label_kind)
+            label, into = classes.resolve_command_classes(command, self.schema.label_kind)
         except StateError:  # an earlier command of the batch has made this command invalid
             return ()
         if command.command == "unmerge":
@@ -297,7 +295,7 @@ class Pipeline:
             self.schema = replace(self.schema, **extras.rules)
         if extras.decision is not None:
             self.decision = extras.decision
-            learner.decisions = parse_decisions(self.decision)
+            learner.decisions = build_decisions(self.decision)
         if extras.fields is not None:
             fields = _add_fields(extras.fields, learner)
             self.schema = self.schema.with_fields(fields)
@@ -453,7 +451,7 @@ class Pipeline:
         """Return records after the transformer; without a transformer, the records unchanged."""
         return records if self.models is None else self.models.transform(records, self.schema)
 
-    def _update_versions(
+    def _store_committee_versions(
         self, trained_committee: Committee | None, previous_committee: Committee | None
     ) -> int | None:
         """Store the committees of this batch; return the version deployed in this batch, or None.
@@ -507,13 +505,13 @@ def _partition_and_offset(letter: DeadLetter) -> tuple[str, int]:
 
 
 def _apply_model_command(
-    command: Command, learner: StreamLearner, versions: Versions
+    command: Command, learner: StreamLearner, versions: CommitteeStore
 ) -> tuple[Training, ...]:
     trainer = learner.trainer
     if command.version is not None:
         return learner.deploy(versions[command.version])
     if command.decision is not None:
-        learner.decisions = parse_decisions(command.decision)
+        learner.decisions = build_decisions(command.decision)
         return ()
     if command.command == "promote":
         return trainer.promote()
@@ -523,7 +521,7 @@ def _apply_model_command(
     return trainer.resume_training() if command.command == "resume" else trainer.retrain()
 
 
-def parse_decisions(options: Mapping[str, Any]) -> Decisions | None:
+def build_decisions(options: Mapping[str, Any]) -> Decisions | None:
     """Return `Decisions` with the given options (costs, threshold); None if there are none.
 
     Raises ConfigurationError if `options` is invalid.
@@ -546,7 +544,7 @@ def _add_fields(field_options: dict[str, Any], learner: StreamLearner) -> dict[s
     return fields
 
 
-def _committee_counters(learner: StreamLearner, models: Models | None) -> dict[str, int]:
+def _committee_counters(learner: StreamLearner, models: ExternalModels | None) -> dict[str, int]:
     """Return the counters of the committee, and the versions of running training and challenger.
 
     A version is 0 if there is no such committee.

@@ -149,7 +149,7 @@ class RecordWindow:
         """Return whether the window holds at least one of the ids."""
         return not self._number.keys().isdisjoint(ids)
 
-    def rows(self) -> np.ndarray:
+    def feature_rows(self) -> np.ndarray:
         """Return the features of the records in the window, float32 (n, n_features)."""
         return self._X[self._start : self._end].copy()
 
@@ -191,12 +191,10 @@ class RecordWindow:
         return window
 
     def _record_in_row(self, row: int) -> HeldRecord:
-        x, arrived, values = self._X[row].copy(), self._arrival_time(row), self._values[row]
+        x, values = self._X[row].copy(), self._values[row]
+        arrived = StreamTime(int(self._records[row]), int(self._batch_times[row]))
         carried = self._metadata.get(self._ids[row], _NOTHING_CARRIED)
         return HeldRecord(x, arrived, self._predicted[row], self._times[row], values, carried)
-
-    def _arrival_time(self, row: int) -> StreamTime:
-        return StreamTime(int(self._records[row]), int(self._batch_times[row]))
 
     def _append_records(
         self,

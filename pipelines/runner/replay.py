@@ -31,7 +31,7 @@ from streamboost.pipelines.state.journal import JournalEntry
 
 __all__ = [
     "Replay",
-    "foreign_batches",
+    "find_other_release_batches",
     "journal_entries",
     "recover",
     "require_same_release",
@@ -51,7 +51,7 @@ def journal_entries(
         yield JournalEntry.decode(message)
 
 
-class ForeignBatches(NamedTuple):
+class OtherReleaseBatches(NamedTuple):
     """Range of batches made by another release of streamboost: first and last batch, release."""
 
     first: int
@@ -62,9 +62,9 @@ class ForeignBatches(NamedTuple):
         return f"{self.first} to {self.last} were made by streamboost {self.release}"
 
 
-def foreign_batches(
+def find_other_release_batches(
     entries: Iterable[JournalEntry], checkpoint: Checkpoint | None
-) -> ForeignBatches | None:
+) -> OtherReleaseBatches | None:
     """Return the range of batches in `entries` made by another release; None: no such batch.
 
     `checkpoint` is the checkpoint before the entries, which has the release at that time.
@@ -77,11 +77,11 @@ def foreign_batches(
             release = entry.environment["streamboost"]
         if release not in (None, here):
             first = found.first if found else entry.sequence
-            found = ForeignBatches(first, entry.sequence, release)
+            found = OtherReleaseBatches(first, entry.sequence, release)
     return found
 
 
-def require_same_release(foreign: ForeignBatches | None) -> None:
+def require_same_release(foreign: OtherReleaseBatches | None) -> None:
     """Raise StateError if `foreign` is not None: batches of another release are not replayed."""
     if foreign is not None:
         here = environment()["streamboost"]
@@ -125,7 +125,7 @@ def recover(
     def run_replay() -> None:
         if not upgrade:
             entries = journal_entries(runner.transaction, checkpoint, last_sequence)
-            require_same_release(foreign_batches(entries, checkpoint))
+            require_same_release(find_other_release_batches(entries, checkpoint))
         replay.run(last_sequence)
 
     try:
@@ -188,7 +188,7 @@ class Replay:
     def skip_to(self, sequence: int) -> None:
         """Skip the batches up to `sequence`, and count them as lost."""
         for entry in journal_entries(self.runner.transaction, self.checkpoint, sequence):
-            self.runner.intake.expect(entry.bookmarks)
+            self.runner.intake.set_expected_bookmarks(entry.bookmarks)
         pipeline = self.runner.pipeline
         pipeline.journal_extras.gap = (pipeline.sequence + 1, sequence)
         pipeline.lost_batches += sequence - pipeline.sequence
@@ -247,7 +247,7 @@ class Replay:
 
     def _current_source_identities(self) -> dict[str, str]:
         journal = self.runner.transaction.identity
-        return self.runner.intake.identities() | ({"journal": journal} if journal else {})
+        return self.runner.intake.source_identities() | ({"journal": journal} if journal else {})
 
     def _replay_entry(self, entry: JournalEntry) -> None:
         pipeline = self.runner.pipeline
@@ -273,7 +273,7 @@ class Replay:
         try:
             for command in entry.commands:
                 if command.version is not None:
-                    pipeline.versions.fetch(command.version)
+                    pipeline.versions.load_into_memory(command.version)
             swap = None if entry.swap is None else pipeline.learner.trainer.wait(entry.swap)
         except (DataError, ModelFileError, StateError) as error:
             if self.is_same and not isinstance(error, DataError):

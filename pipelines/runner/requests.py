@@ -43,7 +43,7 @@ def build_requests(
     if not rows.keys() >= set(wanted):
         scored = learner.score(as_wide([record.x for record in held], learner.n_features or 0))
         rows = dict(zip(wanted, range(len(held)), strict=True))
-    expires = join.expires_after.end(join.now)
+    expires = join.expires_after.end_time_ms(join.stream_time)
     utility = [*requests.utility.tolist(), *relabel_requests.doubt.tolist()]
     propensity = [*requests.propensity.tolist(), *[1.0] * len(relabel_requests)]
     excluded_annotators: list[Sequence[str] | None] = [

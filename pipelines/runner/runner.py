@@ -139,7 +139,7 @@ class Runner:
         effects = self.pipeline.step(inputs, trained_committee)
         self.pipeline.journal_extras = JournalExtras()
         for observer in self.observers:
-            observer.replayed(effects)
+            observer.on_replay(effects)
         return effects
 
     def commit(self, effects: StepResult) -> None:
@@ -184,10 +184,10 @@ class Runner:
                 self._wait_before_retry(error)
                 end, is_last = attempt, self.stop.requested
         self.is_committed = effects.sequence == self.pipeline.sequence
-        self._end_retrying()
+        self._end_retries()
         self.stage_timer.on_stage_end("commit")
         for observer in self.observers:
-            observer.committed(effects)
+            observer.on_commit(effects)
 
     def checkpoint_if_due(self) -> None:
         """Take a checkpoint once enough batches have passed."""
@@ -216,7 +216,7 @@ class Runner:
         versions = self.pipeline.versions
         versions.write()
         arrays, manifest = self.snapshot()
-        manifest |= self.about | {"versions": versions.numbers}
+        manifest |= self.about | {"versions": versions.version_numbers}
         self.checkpoints.save(arrays, manifest)
         self.checkpointed, self.lacks_checkpoint = self.pipeline.sequence, False
         self._kept_positions.append(manifest["positions"])
@@ -237,7 +237,7 @@ class Runner:
         self.checkpointed = self._attempted = self.pipeline.sequence
         self._kept_positions.append(manifest["positions"])
         self.intake.last_batch_time_ms = self.pipeline.batch_time_ms
-        self.intake.expect(manifest["bookmarks"])
+        self.intake.set_expected_bookmarks(manifest["bookmarks"])
         self.intake.seek(manifest["positions"])
 
     def _poll_until_success(self) -> BatchInputs | None:
@@ -255,9 +255,9 @@ class Runner:
                 self.await_commit()
                 self._wait_before_retry(error)
                 continue
-            self._end_retrying()
+            self._end_retries()
             if inputs is None:
-                return self.intake.empty_batch() if self._trainer.finished() else None
+                return self.intake.build_empty_batch() if self._trainer.finished() else None
             commands = validate_commands(self.pipeline, inputs.commands, self.notify_error)
             return replace(inputs, commands=commands)
         return None
@@ -293,7 +293,7 @@ class Runner:
         self._run_periodic_observer_work()
         self.stop.wait(self.poll_interval)
 
-    def _end_retrying(self) -> None:
+    def _end_retries(self) -> None:
         if self.retrying:
             _log.info(RECOVERED)
         self.retrying = False
@@ -304,7 +304,7 @@ class Runner:
             observer.on_error(error)
 
     def _run_observers_between_batches(self) -> None:
-        if any(observer.is_due for observer in self.observers):
+        if any(observer.is_work_due for observer in self.observers):
             self.await_commit()
         self._run_periodic_observer_work()
 

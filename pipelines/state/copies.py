@@ -18,7 +18,7 @@ from streamboost.errors import ConfigurationError, ConnectorError, ModelFileErro
 from streamboost.pipelines.state.checkpoints import KEPT, Checkpoints
 from streamboost.storage import part, seal, unseal, write_bytes
 
-__all__ = ["Copies", "Copy", "FolderTarget", "RemoteTarget"]
+__all__ = ["CheckpointCopy", "CopyStore", "FolderTarget", "RemoteTarget"]
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ _KIND = "copy"
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class CheckpointCopy:
     """Copy of a checkpoint: the bytes of its file, and the files of the committees."""
 
     checkpoint: bytes
@@ -35,7 +35,9 @@ class Copy:
     """Manifest of the checkpoint."""
 
     @classmethod
-    def from_files(cls, name: str, checkpoint: bytes, versions: Mapping[int, bytes]) -> "Copy":
+    def from_files(
+        cls, name: str, checkpoint: bytes, versions: Mapping[int, bytes]
+    ) -> "CheckpointCopy":
         """Return a copy with the contents of files; ModelFileError if the checkpoint is damaged.
 
         `checkpoint` is the content of the checkpoint file, whose name in errors is `name`.
@@ -55,7 +57,7 @@ class Copy:
         return seal({k: np.frombuffer(blob, np.uint8) for k, blob in files.items()}, kind=_KIND)
 
     @classmethod
-    def decode(cls, name: str, blob: bytes) -> "Copy":
+    def decode(cls, name: str, blob: bytes) -> "CheckpointCopy":
         """Decode the result of `encode`; ModelFileError, which names `name`, if it is damaged."""
         files, _ = unseal(name, blob, kind=_KIND)
         versions = {int(n): file.tobytes() for n, file in part(files, "version.").items()}
@@ -182,7 +184,7 @@ def _raise_as_connector_error(target: CopyTarget) -> Iterator[None]:
         ) from error
 
 
-class Copies:
+class CopyStore:
     """Store of copies of the newest checkpoints of one pipeline.
 
     `place` is the storage, which several pipelines may share. `name` is the pipeline's name, with
@@ -201,7 +203,7 @@ class Copies:
         found = (self._pattern.fullmatch(name) for name in self.place.names())
         return sorted((int(match[1]) for match in found if match), reverse=True)
 
-    def write(self, copy: Copy) -> None:
+    def write(self, copy: CheckpointCopy) -> None:
         """Write a copy, then remove old copies, and unfinished files of killed processes."""
         self.place.write(self.file_name(copy.sequence), copy.encode())
         for sequence in self.sequences[KEPT:]:
@@ -210,17 +212,17 @@ class Copies:
             if self._unfinished.fullmatch(name):
                 self.place.remove(name)
 
-    def newest(self) -> Copy | None:
+    def newest(self) -> CheckpointCopy | None:
         """Return the newest undamaged copy, or None; damaged copies are skipped with a warning."""
         for sequence in self.sequences:
             name = self.file_name(sequence)
             try:
-                return Copy.decode(f"{self.place}/{name}", self.place.read(name))
+                return CheckpointCopy.decode(f"{self.place}/{name}", self.place.read(name))
             except ModelFileError as error:
                 _log.warning("a copy is passed over: %s", error)
         return None
 
-    def rename_newer(self, sequence: int) -> None:
+    def rename_newer_copies(self, sequence: int) -> None:
         """Rename the copies of batches after `sequence` to ``*.unread``, which are not read."""
         for newer in self.sequences:
             if newer > sequence:

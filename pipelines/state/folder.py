@@ -32,8 +32,8 @@ from secrets import token_urlsafe
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ModelFileError, StateError
 from streamboost.pipelines.state.checkpoints import Checkpoint, Checkpoints
-from streamboost.pipelines.state.copies import Copy
-from streamboost.pipelines.state.versions import Versions
+from streamboost.pipelines.state.copies import CheckpointCopy
+from streamboost.pipelines.state.versions import CommitteeStore
 from streamboost.storage import write_bytes
 
 __all__ = ["LOG", "State", "read_or_create_token"]
@@ -136,7 +136,7 @@ class State:
         self._write_text_if_changed(self.config, configuration)
         self._write_text_if_changed(self._fingerprint, fingerprint + "\n")
 
-    def restore_copy(self, origin: Mapping[str, str], copy: Copy | None) -> None:
+    def restore_copy(self, origin: Mapping[str, str], copy: CheckpointCopy | None) -> None:
         """Write the files that a run needs to continue into an empty state folder.
 
         These are schema and fingerprint of `origin`, and checkpoint and committees of `copy`.
@@ -144,10 +144,10 @@ class State:
         """
         with self.translate_errors():
             if copy is not None:
-                versions = Versions(self.versions, 1)
+                versions = CommitteeStore(self.versions, 1)
                 self.versions.mkdir(exist_ok=True)
                 for version, blob in copy.versions.items():
-                    write_bytes(versions.file(version), blob)
+                    write_bytes(versions.file_path(version), blob)
                 self.checkpoints.save_bytes(copy.sequence, copy.checkpoint)
         self._write_text_if_changed(self._schema, origin["schema"])
         self._write_text_if_changed(self._fingerprint, origin["fingerprint"] + "\n")

@@ -17,7 +17,7 @@ from streamboost.connectors.messages.labels import (
 from streamboost.errors import StateError
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.folder import State
-from streamboost.pipelines.state.versions import Versions
+from streamboost.pipelines.state.versions import CommitteeStore
 
 __all__ = [
     "refuse_unconfirmed_class",
@@ -118,7 +118,7 @@ def refuse_unknown_names(
     learner = documents.get("learner") or {}
     if command.version is not None:
         files = State(state_folder)
-        kept = {*Versions(files.versions, sys.maxsize).numbers}
+        kept = {*CommitteeStore(files.versions, sys.maxsize).version_numbers}
         kept |= {one["version"] for one in learner.get("versions", [])}
         if command.version not in kept and (learner or not files.is_running()):
             names = ", ".join(map(str, sorted(kept))) or "none"

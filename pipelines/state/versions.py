@@ -10,10 +10,10 @@ from streamboost.pipelines.state.checkpoints import KEPT
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["Versions"]
+__all__ = ["CommitteeStore"]
 
 
-class Versions:
+class CommitteeStore:
     """Store of the newest committees by version: active, formerly active, or challengers.
 
     Committees are first kept in memory. `write` saves them as ``NNNNNNNN.safetensors`` in `folder`,
@@ -33,7 +33,7 @@ class Versions:
         self._written = set(self._find_saved_versions())
 
     @property
-    def numbers(self) -> list[int]:
+    def version_numbers(self) -> list[int]:
         """Numbers of the stored versions, the oldest first."""
         return sorted(self._held.keys() | self._written)[-self._most :]
 
@@ -45,7 +45,7 @@ class Versions:
         for version in sorted(self._held)[: -self._most]:
             del self._held[version]
 
-    def fetch(self, version: int) -> None:
+    def load_into_memory(self, version: int) -> None:
         """Load `version` into memory, so that ``versions[version]`` returns the committee.
 
         Raises StateError if the version is not stored.
@@ -54,7 +54,7 @@ class Versions:
         if version in self._held:
             return
         if self._folder is None or version not in self._written:
-            kept = ", ".join(map(str, self.numbers)) or "none"
+            kept = ", ".join(map(str, self.version_numbers)) or "none"
             raise StateError(f"version {version} is not kept: there are {kept}")
         from streamboost.boosting.committee import Committee  # which loads the kernels
 
@@ -74,7 +74,7 @@ class Versions:
         self._folder.mkdir(exist_ok=True)
         for unfinished in self._folder.glob(".*"):  # left by a killed process
             unfinished.unlink(missing_ok=True)
-        for version in self.numbers:
+        for version in self.version_numbers:
             if version not in self._written:
                 self._held[version].save(self._path_of_version(self._folder, version))
                 self._written.add(version)
@@ -91,7 +91,7 @@ class Versions:
             self._path_of_version(self._folder, newer).unlink(missing_ok=True)
             self._written.discard(newer)
 
-    def file(self, version: int) -> Path:
+    def file_path(self, version: int) -> Path:
         """Return the path of the file of `version`; the store must have a folder."""
         assert self._folder is not None
         return self._path_of_version(self._folder, version)

@@ -139,7 +139,7 @@ def status_documents(runner: Runner) -> dict[str, dict[str, Any]]:
             "merged_classes": pipeline.classes.merged_classes,
             "initial_labels": numbers["initial_labels"],
             "versions": [
-                _version_document(pipeline, number) for number in pipeline.versions.numbers
+                _version_document(pipeline, number) for number in pipeline.versions.version_numbers
             ],
         },
         "experts": numbers["experts"],

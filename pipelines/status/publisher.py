@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from streamboost.pipelines.runner.batch import StepResult
-from streamboost.pipelines.runner.batch_reader import wall_clock
+from streamboost.pipelines.runner.batch_reader import current_time_ms
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.status.documents import (
@@ -75,7 +75,7 @@ class Publisher(Observer):
         self._every = every
         self._mask = mask
         self._clock = clock
-        self._started = wall_clock()
+        self._started = current_time_ms()
         self._committed: int | None = None
         self._sequence = 0
         self._trouble: dict[str, Any] = {}
@@ -90,20 +90,20 @@ class Publisher(Observer):
         self._requests = OpenRequests(runner.pipeline, self._writer.requests.rows)
         self._judged = LabelledRecordLog(runner.pipeline)
 
-    def committed(self, effects: StepResult) -> None:
+    def on_commit(self, effects: StepResult) -> None:
         """Collect the results of a committed batch for the next publication."""
         with self._catch_and_log_errors():
-            self._committed = wall_clock()
+            self._committed = current_time_ms()
             self._notes(effects, self._committed)
             self._judged(effects, self._requests(effects))
 
-    def replayed(self, effects: StepResult) -> None:
+    def on_replay(self, effects: StepResult) -> None:
         """Collect the requests of a batch that is replayed after a restart."""
         with self._catch_and_log_errors():
             self._requests(effects)
 
     @property
-    def is_due(self) -> bool:
+    def is_work_due(self) -> bool:
         """Whether a publication is due and the writer is idle."""
         if not self._writer.is_idle:
             return False
@@ -112,7 +112,7 @@ class Publisher(Observer):
 
     def between_batches(self) -> None:
         """Publish the status if a publication is due and the status has changed."""
-        if self.is_due:
+        if self.is_work_due:
             with self._catch_and_log_errors():
                 self._publish_if_changed()
 
@@ -130,7 +130,7 @@ class Publisher(Observer):
 
     def on_error(self, text: str) -> None:
         """Include the error message `text`, without its secrets, in the next publication."""
-        now, sequence, text = wall_clock(), self._loop.pipeline.sequence, self._mask(text)
+        now, sequence, text = current_time_ms(), self._loop.pipeline.sequence, self._mask(text)
         self._trouble = {"time": now, "sequence": sequence, "text": text}
         self._notes.since.marks.append((now, sequence, "trouble", None, text))
         self._state = ""  # forces a publication even without a batch
@@ -154,7 +154,7 @@ class Publisher(Observer):
             self._has_failed = True
 
     def _publish_heartbeat(self) -> None:
-        self._said, now = self._clock(), wall_clock()
+        self._said, now = self._clock(), current_time_ms()
         documents = {"heartbeat": {"time": now}}
         of = self._loop.pipeline
         about = now, of.sequence, of.schema
@@ -194,7 +194,7 @@ class Publisher(Observer):
             }
         )
         documents["trouble"] = self._trouble
-        since, now = self._notes.drain_interval_stats(), wall_clock()
+        since, now = self._notes.drain_interval_stats(), current_time_ms()
         judged = self._judged.drain_changes()
         documents["heartbeat"] = {"time": now}
         self._said = self._clock()

@@ -177,7 +177,7 @@ class OpenRequests:
                 schema=pipeline.schema,
                 utility=float(utilities[row]),
                 propensity=asked.propensity,
-                expires=join.expires_after.end(asked.asked),
+                expires=join.expires_after.end_time_ms(asked.asked),
                 sequence=pipeline.sequence,
                 excluded_annotators=asked.excluded_annotators,
             )

@@ -28,7 +28,7 @@ from streamboost.pipelines.runner.pipeline import Pipeline
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.state import commands
 from streamboost.pipelines.state.journal import JournalEntry
-from streamboost.pipelines.state.versions import Versions
+from streamboost.pipelines.state.versions import CommitteeStore
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.query.config import QueryConfig
 from tests.pipelines.command import Command
@@ -102,7 +102,7 @@ class World:
             WindowSize.parse(window), WindowSize.parse(expires_after), learner.n_features
         )
         return Runner(
-            Pipeline(self.schema, learner, join, Versions(None, 10)),
+            Pipeline(self.schema, learner, join, CommitteeStore(None, 10)),
             intake,
             OutputSinks(*sinks),
             self.transaction,

@@ -210,7 +210,7 @@ def main(file, step, when):
     def count(effects):
         batches.append(effects.sequence)
         if len(batches) == MOST:
-            stop.request()
+            stop.request_stop()
 
     run(load(file), until_idle=True, stop=stop, observers=[committing(count)])
 

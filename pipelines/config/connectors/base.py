@@ -15,8 +15,8 @@ from streamboost.errors import ConnectorError
 from streamboost.pipelines.config.durations import WindowSize
 
 __all__ = [
-    "Connector",
     "ConnectorContext",
+    "ConnectorSections",
     "Endpoint",
     "Input",
     "LabelNames",
@@ -28,7 +28,7 @@ __all__ = [
     "StreamLocation",
     "Text",
     "check_writable",
-    "resolve",
+    "resolve_path",
 ]
 
 
@@ -72,9 +72,9 @@ class ConnectorContext:
     kafka: Section | None
     registry: Section | None = None
 
-    def resolve(self, path: str) -> Path:
+    def resolve_path(self, path: str) -> Path:
         """Return `path` as a Path; a relative path starts at `folder`."""
-        return resolve(self.folder, path)
+        return resolve_path(self.folder, path)
 
 
 class StreamLocation(NamedTuple):
@@ -109,10 +109,10 @@ class Endpoint(Section):
         """Return the location of the messages; None if no other section can have the same one."""
 
     @abstractmethod
-    def tailing_source(self, context: ConnectorContext) -> Source:
+    def create_tailing_source(self, context: ConnectorContext) -> Source:
         """Return a source that also reads messages appended later, by other processes."""
 
-    def sink(self, context: ConnectorContext) -> Sink:
+    def create_sink(self, context: ConnectorContext) -> Sink:
         """Return a sink that appends to the location; the sink opens files at its first use."""
         raise NotImplementedError
 
@@ -158,14 +158,14 @@ class Input(Endpoint):
         return "it is read alone"
 
     @abstractmethod
-    def source(self, context: ConnectorContext) -> Source:
+    def create_source(self, context: ConnectorContext) -> Source:
         """Return the source, which opens files and connections at its first poll."""
 
-    def label_source(
+    def create_label_source(
         self, context: ConnectorContext, records: Source, outputs: Mapping[str, "Output"]
     ) -> Source:
         """Return the source of labels. An oracle makes its labels from `records` and `outputs`."""
-        return self.source(context)
+        return self.create_source(context)
 
     def oracle_summary(self, context: ConnectorContext) -> str | None:
         """Return a text about the labels of an oracle, or None if the section is no oracle.
@@ -174,9 +174,9 @@ class Input(Endpoint):
         """
         return None
 
-    def tailing_source(self, context: ConnectorContext) -> Source:
+    def create_tailing_source(self, context: ConnectorContext) -> Source:
         """Return a source that also reads messages appended later, by other processes."""
-        return self.source(context)
+        return self.create_source(context)
 
 
 class Output(Endpoint):
@@ -206,7 +206,7 @@ class RequestsSection(Output):
     )
 
 
-class Connector(NamedTuple):
+class ConnectorSections(NamedTuple):
     """Section classes of one connector: one for each use, such as input or output.
 
     A class is None if the connector does not support the use.
@@ -219,7 +219,7 @@ class Connector(NamedTuple):
     predictions: type[PredictionsSection] | None = None
 
 
-def resolve(folder: Path, path: str) -> Path:
+def resolve_path(folder: Path, path: str) -> Path:
     """Resolve `path` relative to `folder`, with ``~`` expanded."""
     return folder / os.path.expanduser(path)
 

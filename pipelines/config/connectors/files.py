@@ -17,8 +17,8 @@ from streamboost.connectors.files.open import (
     position_unit,
 )
 from streamboost.pipelines.config.connectors.base import (
-    Connector,
     ConnectorContext,
+    ConnectorSections,
     Endpoint,
     Input,
     Output,
@@ -29,10 +29,16 @@ from streamboost.pipelines.config.connectors.base import (
     check_writable,
 )
 
-__all__ = ["CONNECTOR", "FilesInput", "FilesOutput", "FilesPredictions", "FilesRequests"]
+__all__ = [
+    "CONNECTOR",
+    "FilesInput",
+    "FilesOutput",
+    "FilesPredictionsOutput",
+    "FilesRequestsOutput",
+]
 
 
-class File(Endpoint):
+class FileEndpoint(Endpoint):
     """Base class of sections that name a file."""
 
     connector: Literal["files"]
@@ -40,18 +46,18 @@ class File(Endpoint):
 
     def location(self, context: ConnectorContext) -> StreamLocation:
         """Return the location of the messages: the resolved path of the file."""
-        return StreamLocation(os.path.realpath(context.resolve(self.path)), None)
+        return StreamLocation(os.path.realpath(context.resolve_path(self.path)), None)
 
-    def tailing_source(self, context: ConnectorContext) -> Source:
+    def create_tailing_source(self, context: ConnectorContext) -> Source:
         """Return a source that also reads lines appended later, by other processes."""
-        return file_source(context.resolve(self.path), follow=True)
+        return file_source(context.resolve_path(self.path), follow=True)
 
-    def sink(self, context: ConnectorContext) -> Sink:
+    def create_sink(self, context: ConnectorContext) -> Sink:
         """Return a sink that appends lines to the file."""
-        return JsonLinesSink(context.resolve(self.path))
+        return JsonLinesSink(context.resolve_path(self.path))
 
 
-class FilesInput(File, Input):
+class FilesInput(FileEndpoint, Input):
     """A file of JSON Lines, CSV (.csv) or Parquet (.parquet, .pq); "-" is standard input.
 
     The first two may be compressed (.jsonl.gz, .csv.gz).
@@ -85,15 +91,15 @@ class FilesInput(File, Input):
             text = f"a {kind} file is complete: nothing is added to it; leave this key out"
             yield "follow", text
 
-    def source(self, context: ConnectorContext) -> Source:
+    def create_source(self, context: ConnectorContext) -> Source:
         """Return a source of the file. In CSV and Parquet, ids and text labels are read as text."""
-        path = self.path if self.path == STDIN else context.resolve(self.path)
+        path = self.path if self.path == STDIN else context.resolve_path(self.path)
         return file_source(
             path, context.text, context.max_bytes, self.follow, on_data_loss=context.on_data_loss
         )
 
 
-class FilesOutput(File, Output):
+class FilesOutput(FileEndpoint, Output):
     """A JSON Lines file that is appended to."""
 
     path: Text = Field(description="file to append to")
@@ -107,15 +113,17 @@ class FilesOutput(File, Output):
 
     def check_access(self, context: ConnectorContext) -> str:
         """Return a sentence if the file can be written; ConnectorError if not."""
-        return check_writable(context.resolve(self.path))
+        return check_writable(context.resolve_path(self.path))
 
 
-class FilesRequests(FilesOutput, RequestsSection):
+class FilesRequestsOutput(FilesOutput, RequestsSection):
     """[requests] into a JSON Lines file."""
 
 
-class FilesPredictions(FilesOutput, PredictionsSection):
+class FilesPredictionsOutput(FilesOutput, PredictionsSection):
     """[predictions] into a JSON Lines file."""
 
 
-CONNECTOR = Connector(FilesInput, FilesInput, FilesOutput, FilesRequests, FilesPredictions)
+CONNECTOR = ConnectorSections(
+    FilesInput, FilesInput, FilesOutput, FilesRequestsOutput, FilesPredictionsOutput
+)

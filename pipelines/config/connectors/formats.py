@@ -13,7 +13,7 @@ from streamboost.pipelines.config.connectors.base import ConnectorContext, Secti
 if TYPE_CHECKING:
     from streamboost.connectors.kafka.formats.registry import Registry
 
-__all__ = ["Format", "SchemaRegistrySection", "registry_of"]
+__all__ = ["Format", "SchemaRegistrySection", "open_schema_registry"]
 
 Format = Literal["json", "avro", "json-schema"]
 
@@ -43,11 +43,11 @@ class SchemaRegistrySection(Section):
     )
 
 
-def registry_of(context: ConnectorContext) -> "Registry":
+def open_schema_registry(context: ConnectorContext) -> "Registry":
     """Return the schema registry of [schema_registry]; AssertionError if the section is missing."""
     from streamboost.connectors.kafka.formats.registry import Registry
 
     section = context.registry
     assert isinstance(section, SchemaRegistrySection)
-    ca = None if section.ca is None else str(context.resolve(section.ca))
+    ca = None if section.ca is None else str(context.resolve_path(section.ca))
     return Registry(section.url, section.username, section.password, ca)

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from streamboost.connectors.base import Message, SinglePartitionSource, Source
-from streamboost.pipelines.config.connectors.base import Connector, ConnectorContext, Input
+from streamboost.pipelines.config.connectors.base import ConnectorContext, ConnectorSections, Input
 
 __all__ = ["CONNECTOR", "InlineLabels"]
 
@@ -21,7 +21,7 @@ class InlineLabels(Input):
     def location(self, context: ConnectorContext) -> None:
         """Return None, as the labels have the location of [source]."""
 
-    def source(self, context: ConnectorContext) -> Source:
+    def create_source(self, context: ConnectorContext) -> Source:
         """Return an empty source, as the source of records reads all messages."""
         return _EmptySource("the labels among the records")
 
@@ -38,4 +38,4 @@ class _EmptySource(SinglePartitionSource):
         return 0
 
 
-CONNECTOR = Connector(labels=InlineLabels)
+CONNECTOR = ConnectorSections(labels=InlineLabels)

@@ -16,8 +16,8 @@ from streamboost.connectors.base import Sink, Source
 from streamboost.connectors.messages.outgoing import DeadLetter, Prediction, Request, Time
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config.connectors.base import (
-    Connector,
     ConnectorContext,
+    ConnectorSections,
     Endpoint,
     Input,
     LabelNames,
@@ -28,7 +28,7 @@ from streamboost.pipelines.config.connectors.base import (
     StreamLocation,
     Text,
 )
-from streamboost.pipelines.config.connectors.formats import Format, registry_of
+from streamboost.pipelines.config.connectors.formats import Format, open_schema_registry
 
 if TYPE_CHECKING:
     from streamboost.connectors.kafka.cluster import KafkaCluster
@@ -38,12 +38,12 @@ __all__ = [
     "CONNECTOR",
     "KafkaInput",
     "KafkaOutput",
-    "KafkaPredictions",
-    "KafkaRequests",
+    "KafkaPredictionsOutput",
+    "KafkaRequestsOutput",
     "KafkaSection",
     "KafkaTopic",
-    "cluster_of",
-    "name_topics",
+    "add_default_topics",
+    "kafka_cluster",
 ]
 
 _TOPICS = {"source": "records"} | {
@@ -92,15 +92,15 @@ class KafkaTopic(Endpoint):
         """Return the location of the messages: the Kafka cluster and the topic."""
         return StreamLocation("the Kafka cluster", self.topic)
 
-    def sink(self, context: ConnectorContext) -> Sink:
+    def create_sink(self, context: ConnectorContext) -> Sink:
         """Return a sink that appends messages to the topic."""
         if self.format != "json":
             from streamboost.connectors.kafka.formats.encoding import EncodedSink
 
-            return EncodedSink(self._build_encoder(context), cluster_of(context), self.topic)
+            return EncodedSink(self._build_encoder(context), kafka_cluster(context), self.topic)
         from streamboost.connectors.kafka.sink import KafkaSink
 
-        return KafkaSink(cluster_of(context), self.topic)
+        return KafkaSink(kafka_cluster(context), self.topic)
 
     @abstractmethod
     def message_type(self) -> type[msgspec.Struct]:
@@ -114,17 +114,17 @@ class KafkaTopic(Endpoint):
         from streamboost.connectors.kafka.formats.encoding import Encoder
 
         assert self.format != "json"
-        return Encoder(registry_of(context), self.format, self.topic, self.message_type())
+        return Encoder(open_schema_registry(context), self.format, self.topic, self.message_type())
 
     def _build_source(
         self, context: ConnectorContext, on_corrupt: str = "stop", *, keys: bool = False
     ) -> Source:
         settings = {"on_data_loss": context.on_data_loss, "on_corrupt": on_corrupt}
-        cluster = cluster_of(context)
+        cluster = kafka_cluster(context)
         if self.format != "json":
             from streamboost.connectors.kafka.formats.decoding import DecodedSource, Decoder
 
-            decoder = Decoder(registry_of(context), self.format, keys=keys)
+            decoder = Decoder(open_schema_registry(context), self.format, keys=keys)
             return DecodedSource(decoder, cluster, self.topic, context.max_bytes, **settings)
         from streamboost.connectors.kafka.topic import KafkaSource
 
@@ -153,7 +153,7 @@ class KafkaInput(KafkaTopic, Input):
     def read_only_reason(self) -> None:
         """Return None, as any process may append to the topic."""
 
-    def source(self, context: ConnectorContext) -> Source:
+    def create_source(self, context: ConnectorContext) -> Source:
         """Return a source that reads the topic."""
         return self._build_source(context, self.on_corrupt, keys=self.id_from == "key")
 
@@ -170,14 +170,14 @@ class KafkaInput(KafkaTopic, Input):
         from streamboost.connectors.kafka.formats.decoding import describe_newest_schema
 
         assert self.format != "json"
-        with closing(registry_of(context)) as registry:
+        with closing(open_schema_registry(context)) as registry:
             return describe_newest_schema(registry, self.format, self.topic)
 
 
 class KafkaOutput(KafkaTopic, Output):
     """A topic of the cluster that [kafka] names, part of the pipeline's transactions there."""
 
-    def tailing_source(self, context: ConnectorContext) -> Source:
+    def create_tailing_source(self, context: ConnectorContext) -> Source:
         """Return a source that reads the topic."""
         return self._build_source(context)
 
@@ -195,7 +195,7 @@ class KafkaOutput(KafkaTopic, Output):
             return encoder.check_access()
 
 
-class KafkaRequests(KafkaOutput, RequestsSection):
+class KafkaRequestsOutput(KafkaOutput, RequestsSection):
     """[requests] into a topic."""
 
     def message_type(self) -> type[msgspec.Struct]:
@@ -203,7 +203,7 @@ class KafkaRequests(KafkaOutput, RequestsSection):
         return Request
 
 
-class KafkaPredictions(KafkaOutput, PredictionsSection):
+class KafkaPredictionsOutput(KafkaOutput, PredictionsSection):
     """[predictions] into a topic."""
 
     def message_type(self) -> type[msgspec.Struct]:
@@ -211,10 +211,12 @@ class KafkaPredictions(KafkaOutput, PredictionsSection):
         return Prediction
 
 
-CONNECTOR = Connector(KafkaInput, KafkaInput, KafkaOutput, KafkaRequests, KafkaPredictions)
+CONNECTOR = ConnectorSections(
+    KafkaInput, KafkaInput, KafkaOutput, KafkaRequestsOutput, KafkaPredictionsOutput
+)
 
 
-def cluster_of(context: ConnectorContext) -> "KafkaCluster":
+def kafka_cluster(context: ConnectorContext) -> "KafkaCluster":
     """Return the Kafka cluster of section [kafka]; AssertionError if the section is missing."""
     from streamboost.connectors.kafka.cluster import KafkaCluster
     from streamboost.connectors.kafka.options import FILES
@@ -224,25 +226,25 @@ def cluster_of(context: ConnectorContext) -> "KafkaCluster":
     options = dict(section.model_extra or {})
     for name in FILES:
         if isinstance(options.get(name), str):
-            options[name] = str(context.resolve(options[name]))
+            options[name] = str(context.resolve_path(options[name]))
     return KafkaCluster(section.bootstrap_servers, options)
 
 
-def name_topics(tables: Mapping[str, Any]) -> dict[str, Any]:
+def add_default_topics(tables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sections `tables` of a pipeline file, with default topic names filled in.
 
     If [source] is a topic, missing sections of labels and outputs become topics too.
     """
     filled = dict(tables)
-    if _is_topic(tables.get("source")):
+    if _is_kafka_section(tables.get("source")):
         filled = {section: {"connector": "kafka"} for section in _TOPICS} | filled
     pipeline = filled.get("pipeline")
     name = pipeline.get("name") if isinstance(pipeline, dict) else None
     for section, suffix in _TOPICS.items():
-        if _is_topic(filled.get(section)):
+        if _is_kafka_section(filled.get(section)):
             filled[section] = {"topic": f"{name}.{suffix}"} | filled[section]
     return filled
 
 
-def _is_topic(table: Any) -> bool:
+def _is_kafka_section(table: Any) -> bool:
     return isinstance(table, dict) and table.get("connector") == "kafka"

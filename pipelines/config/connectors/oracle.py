@@ -13,8 +13,8 @@ from streamboost.connectors.oracle.oracle import AnswersOracle, NotYetDueRecords
 from streamboost.connectors.oracle.table import OracleLabels
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.config.connectors.base import (
-    Connector,
     ConnectorContext,
+    ConnectorSections,
     Input,
     Output,
     StreamLocation,
@@ -78,7 +78,7 @@ class OracleSection(Input):
 
     def location(self, context: ConnectorContext) -> StreamLocation:
         """Return the location of the messages: the resolved path of the file."""
-        return StreamLocation(os.path.realpath(context.resolve(self.path)), None)
+        return StreamLocation(os.path.realpath(context.resolve_path(self.path)), None)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield a problem if the path is standard input, or has an unsupported format."""
@@ -90,20 +90,20 @@ class OracleSection(Input):
         except StreamBoostError as error:
             yield "path", str(error)
 
-    def source(self, context: ConnectorContext) -> Source:
+    def create_source(self, context: ConnectorContext) -> Source:
         """Return a source of the file, which reads its labels without requests."""
-        return file_source(context.resolve(self.path), context.text, context.max_bytes)
+        return file_source(context.resolve_path(self.path), context.text, context.max_bytes)
 
-    def label_source(
+    def create_label_source(
         self, context: ConnectorContext, records: Source, outputs: Mapping[str, Output]
     ) -> Source:
         """Return the oracle: a source with a label for each message of the answered output."""
         whole = replace(context, max_bytes=_WHOLE)
-        asked = outputs[self.outputs_read_by_oracle[0]].tailing_source(whole)
+        asked = outputs[self.outputs_read_by_oracle[0]].create_tailing_source(whole)
         young = None
         if self.delay:
             span = WindowSize.parse(self.delay)
-            predictions = outputs["predictions"].tailing_source(whole)
+            predictions = outputs["predictions"].create_tailing_source(whole)
             young = NotYetDueRecords(predictions, span.records, span.milliseconds)
         return AnswersOracle(self._open_labels(context), asked, young)
 
@@ -112,7 +112,9 @@ class OracleSection(Input):
         return f"{self._open_labels(context)}, given for {self.outputs_read_by_oracle[0]}"
 
     def _open_labels(self, context: ConnectorContext) -> OracleLabels:
-        return OracleLabels(context.resolve(self.path), context.answer_fields, context.max_bytes)
+        return OracleLabels(
+            context.resolve_path(self.path), context.answer_fields, context.max_bytes
+        )
 
 
-CONNECTOR = Connector(labels=OracleSection)
+CONNECTOR = ConnectorSections(labels=OracleSection)

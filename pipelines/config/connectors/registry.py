@@ -12,10 +12,10 @@ __all__ = [
     "CONNECTORS",
     "ENDPOINTS",
     "OUTPUTS",
-    "append_sink",
-    "refuse_unwritable",
+    "build_unvalidated_section",
+    "open_append_sink",
+    "refuse_unwritable_input",
     "section_classes",
-    "section_without_validation",
 ]
 
 OUTPUTS = ("predictions", "requests", "dead_letters")
@@ -33,27 +33,27 @@ CONNECTORS = (
 
 
 def section_classes(use: str) -> tuple[Any, ...]:
-    """Return the section classes of all connectors for a `use`, a field name of `Connector`."""
+    """Return the section classes of all connectors for a `use`, a `ConnectorSections` field."""
     found = (getattr(connector, use) for connector in CONNECTORS)
     return tuple(section for section in found if section is not None)
 
 
-def section_without_validation(use: str, table: Mapping[str, Any]) -> Any:
+def build_unvalidated_section(use: str, table: Mapping[str, Any]) -> Any:
     """Return the section object of `table` for a `use` such as "input", without validation."""
     models = {get_args(m.model_fields["connector"].annotation)[0]: m for m in section_classes(use)}
     return models[table["connector"]].model_construct(**table)
 
 
-def append_sink(section: Input, name: str, context: ConnectorContext) -> Sink:
+def open_append_sink(section: Input, name: str, context: ConnectorContext) -> Sink:
     """Return a sink that appends to the input of `section`; `name` is its name in errors.
 
     Raises ConfigurationError if no message can be appended while the pipeline reads.
     """
-    refuse_unwritable(section, name)
-    return section.sink(context)
+    refuse_unwritable_input(section, name)
+    return section.create_sink(context)
 
 
-def refuse_unwritable(section: Input, name: str) -> None:
+def refuse_unwritable_input(section: Input, name: str) -> None:
     """Raise ConfigurationError if no message can be appended to the input of `section`."""
     format = getattr(section, "format", "json")
     if name == "source" and format != "json":

@@ -9,8 +9,8 @@ from streamboost.connectors.base import Source
 from streamboost.connectors.river import RiverOracle as Oracle
 from streamboost.connectors.river import RiverSource
 from streamboost.pipelines.config.connectors.base import (
-    Connector,
     ConnectorContext,
+    ConnectorSections,
     Input,
     Output,
     Text,
@@ -38,7 +38,7 @@ class RiverInput(Input):
     def location(self, context: ConnectorContext) -> None:
         """Return None, as no other section can use the location of a dataset."""
 
-    def source(self, context: ConnectorContext) -> Source:
+    def create_source(self, context: ConnectorContext) -> Source:
         """Return a source that reads the records of the dataset."""
         return RiverSource(self.dataset)
 
@@ -58,13 +58,13 @@ class RiverOracle(RiverInput):
         """Unit of the oracle's positions: requests."""
         return "requests"
 
-    def label_source(
+    def create_label_source(
         self, context: ConnectorContext, records: Source, outputs: Mapping[str, Output]
     ) -> Source:
         """Return the oracle. Its labels come after `delay` more messages of `records`."""
         return Oracle(
-            self.dataset, outputs["requests"].tailing_source(context), self.delay, records
+            self.dataset, outputs["requests"].create_tailing_source(context), self.delay, records
         )
 
 
-CONNECTOR = Connector(RiverInput, RiverOracle)
+CONNECTOR = ConnectorSections(RiverInput, RiverOracle)

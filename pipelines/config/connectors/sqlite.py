@@ -9,8 +9,8 @@ from pydantic import Field
 from streamboost.connectors.base import Sink, Source
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.pipelines.config.connectors.base import (
-    Connector,
     ConnectorContext,
+    ConnectorSections,
     Endpoint,
     Input,
     Output,
@@ -21,7 +21,13 @@ from streamboost.pipelines.config.connectors.base import (
     check_writable,
 )
 
-__all__ = ["CONNECTOR", "SqliteInput", "SqliteOutput", "SqlitePredictions", "SqliteRequests"]
+__all__ = [
+    "CONNECTOR",
+    "SqliteInput",
+    "SqliteOutput",
+    "SqlitePredictionsOutput",
+    "SqliteRequestsOutput",
+]
 
 
 class SqliteStream(Endpoint):
@@ -35,19 +41,19 @@ class SqliteStream(Endpoint):
 
     def location(self, context: ConnectorContext) -> StreamLocation:
         """Return the location of the messages: the resolved path of the log, and the stream."""
-        return StreamLocation(os.path.realpath(self.file(context)), self.stream)
+        return StreamLocation(os.path.realpath(self.log_path(context)), self.stream)
 
-    def tailing_source(self, context: ConnectorContext) -> Source:
+    def create_tailing_source(self, context: ConnectorContext) -> Source:
         """Return a source that reads the stream of the log."""
-        return SqliteSource(self.file(context), self.stream, context.max_bytes)
+        return SqliteSource(self.log_path(context), self.stream, context.max_bytes)
 
-    def sink(self, context: ConnectorContext) -> Sink:
+    def create_sink(self, context: ConnectorContext) -> Sink:
         """Return a sink that appends messages to the stream of the log."""
-        return SqliteSink(self.file(context), self.stream)
+        return SqliteSink(self.log_path(context), self.stream)
 
-    def file(self, context: ConnectorContext) -> Path:
+    def log_path(self, context: ConnectorContext) -> Path:
         """Return the path of the SQLite file: `path`, or the log in the state folder."""
-        return context.log if self.path is None else context.resolve(self.path).absolute()
+        return context.log if self.path is None else context.resolve_path(self.path).absolute()
 
 
 class SqliteInput(SqliteStream, Input):
@@ -57,9 +63,9 @@ class SqliteInput(SqliteStream, Input):
     def read_only_reason(self) -> None:
         """Return None, as any process may append to the stream."""
 
-    def source(self, context: ConnectorContext) -> Source:
+    def create_source(self, context: ConnectorContext) -> Source:
         """Return a source that reads the stream of the log."""
-        return self.tailing_source(context)
+        return self.create_tailing_source(context)
 
 
 class SqliteOutput(SqliteStream, Output):
@@ -67,15 +73,17 @@ class SqliteOutput(SqliteStream, Output):
 
     def check_access(self, context: ConnectorContext) -> str:
         """Return a sentence if the log can be written; ConnectorError if not."""
-        return check_writable(self.file(context))
+        return check_writable(self.log_path(context))
 
 
-class SqliteRequests(SqliteOutput, RequestsSection):
+class SqliteRequestsOutput(SqliteOutput, RequestsSection):
     """[requests] into a SQLite log."""
 
 
-class SqlitePredictions(SqliteOutput, PredictionsSection):
+class SqlitePredictionsOutput(SqliteOutput, PredictionsSection):
     """[predictions] into a SQLite log."""
 
 
-CONNECTOR = Connector(SqliteInput, SqliteInput, SqliteOutput, SqliteRequests, SqlitePredictions)
+CONNECTOR = ConnectorSections(
+    SqliteInput, SqliteInput, SqliteOutput, SqliteRequestsOutput, SqlitePredictionsOutput
+)

@@ -2,7 +2,7 @@
 
 import json
 
-__all__ = ["render_for_records", "render_template"]
+__all__ = ["render_template", "render_template_for_records"]
 
 _BRIEF_ABOUT = """\
 # {about}
@@ -106,7 +106,7 @@ label = {label}
 """
 
 
-def render_for_records(name: str, path: str, id: str, label: str, batch: int) -> str:
+def render_template_for_records(name: str, path: str, id: str, label: str, batch: int) -> str:
     """Return the text of a pipeline file for the user's own labelled records.
 
     Parameters

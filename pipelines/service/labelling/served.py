@@ -12,7 +12,7 @@ from streamboost.connectors.files.open import STDIN
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.pipelines.config.compatibility import verify_compatibility
 from streamboost.pipelines.config.connectors.base import Input
-from streamboost.pipelines.config.connectors.registry import append_sink
+from streamboost.pipelines.config.connectors.registry import open_append_sink
 from streamboost.pipelines.config.file import Config, load, parse
 from streamboost.pipelines.config.masking import mask_errors
 from streamboost.pipelines.service.auth.users import User
@@ -177,6 +177,6 @@ def _label_type_from_status(status: StatusReader) -> Any:
 
 def _sink_or_error(config: Config, name: str, section: Input) -> Sink | ConfigurationError:
     try:
-        return append_sink(section, name, config.connector_context)
+        return open_append_sink(section, name, config.connector_context)
     except ConfigurationError as error:
         return error

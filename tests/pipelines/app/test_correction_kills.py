@@ -6,7 +6,7 @@ from collections import Counter, deque
 import numpy as np
 import pytest
 
-from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.state.commands import Command, queue_command
@@ -76,7 +76,7 @@ def test_after_kills_labels_that_changed_are_replayed_bit_for_bit_and_the_ledger
 
     predicted, requests = stream(file, "predictions"), stream(file, "requests")
     assert [p["id"] for p in predicted] == feed.sound
-    known = describe(file.parent / "state")["checkpoint"]
+    known = describe_pipeline(file.parent / "state")["checkpoint"]
     ledger, join = known["ledger"], known["join"]
     again = [request for request in requests if "excluded_annotators" in request]
     asked = [p["id"] for p in predicted if p["asked"]]

@@ -4,9 +4,9 @@ import pytest
 from serving import make_file, put, read, site_of, some_records
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.state.commands import Command, queue_command
 from tests.pipelines.command import Command as Cli
@@ -36,7 +36,7 @@ def test_a_file_says_what_is_decided_on_and_may_be_changed(tmp_path):
     assert decided(feed(load(file), 2_000)) == {"right"}
     file.write_text(file.read_text().replace("[decision]\nthreshold = { left = 1 }\n", ""))
     assert decided(feed(load(file), 3_000)) == {"nobody decides"}
-    verify(load(file))
+    verify_replay(load(file))
 
 
 def test_a_command_changes_decisions_and_a_restart_keeps_them(tmp_path):
@@ -47,7 +47,7 @@ def test_a_command_changes_decisions_and_a_restart_keeps_them(tmp_path):
     assert decided(feed(config, 2_000)) == {"right"}, "the file says nothing new"
     queue_command(config.state, Command("decide", decision={}))
     assert decided(feed(config, 3_000)) == {"nobody decides"}
-    verify(config)
+    verify_replay(config)
 
 
 def test_a_command_that_nothing_can_be_decided_by_is_refused(tmp_path):
@@ -61,7 +61,7 @@ def test_the_cost_is_among_the_honest_figures(tmp_path):
     config = load(make_file(tmp_path / "job", COSTS))
     for start in range(0, 300, 60):
         feed(config, start)
-    cost = describe(config.state)["checkpoint"]["evaluation"]["since_start"]["cost"]
+    cost = describe_pipeline(config.state)["checkpoint"]["evaluation"]["since_start"]["cost"]
     assert 0.0 <= cost["low"] <= cost["value"] <= cost["high"]
     out, _ = Cli(tmp_path / "job")("inspect", "p.toml")
     assert "of a decision, in the mean" in out

@@ -10,9 +10,9 @@ import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.errors import StateError, UnavailableError
-from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.monitoring.metrics import Metrics
 from streamboost.pipelines.state.checkpoints import Checkpoints
@@ -51,7 +51,7 @@ def test_without_room_for_checkpoints_it_goes_on_says_so_and_takes_them_again_la
         if effects.sequence == 5:
             fill(small_disk)
         elif effects.sequence == 15:
-            trouble = describe(state)["last_error"]
+            trouble = describe_pipeline(state)["last_error"]
             assert (trouble["sequence"], "No space left" in trouble["text"]) == (14, True)
             (small_disk / "filler").unlink()
 
@@ -60,7 +60,7 @@ def test_without_room_for_checkpoints_it_goes_on_says_so_and_takes_them_again_la
     said = [r.message for r in caplog.records if r.message.startswith("no checkpoint of batch")]
     assert [line.split(":")[0].split()[-1] for line in said] == ["6", "8", "10", "12", "14"]
     assert ids(state) == [str(i) for i in range(200)]
-    assert "bit for bit" in verify(made)
+    assert "bit for bit" in verify_replay(made)
 
 
 def test_a_missing_checkpoint_is_a_metric_until_one_is_taken(world, small_disk, fill):
@@ -97,7 +97,7 @@ def test_without_room_for_the_log_it_waits_and_then_goes_on(
     lines = (tmp_path / "predictions.jsonl").read_text().splitlines()
     predicted = [json.loads(line)["id"] for line in lines]
     assert predicted == [str(i) for i in range(200)], "no attempt writes again what lies elsewhere"
-    assert "bit for bit" in verify(made)
+    assert "bit for bit" in verify_replay(made)
 
 
 PIPELINE = """
@@ -137,7 +137,7 @@ def test_a_full_disk_keeps_no_run_from_starting(
         said.append(process.stderr.readline())
         assert said[-1], "".join(said)
     try:
-        stands = describe(small_disk)["running"]
+        stands = describe_pipeline(small_disk)["running"]
     except UnavailableError as error:
         # After a kill, SQLite must create the log's shared-memory file again to open the log. The
         # status may have used the space of that file. Then reading fails with this error.

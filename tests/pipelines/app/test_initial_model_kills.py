@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamboost import SketchLogitBoostClassifier
-from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
 from tests.pipelines.app.test_kills import PIPELINE, SHORTEST, feed, stream  # noqa: F401
@@ -31,5 +31,5 @@ def test_after_kills_a_committee_given_beforehand_serves_as_if_there_had_been_no
     predicted = stream(file, "predictions")
     assert [p["id"] for p in predicted] == feed.sound
     assert predicted[0]["version"] == 1
-    assert describe(file.parent / "state")["checkpoint"]["committee"]["labels"] > 100
+    assert describe_pipeline(file.parent / "state")["checkpoint"]["committee"]["labels"] > 100
     assert f"batches 1 to {newest} replayed: bit for bit" in verified(file)

@@ -7,7 +7,7 @@ import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.pipelines.status.record_filter import RecordFilter
@@ -40,7 +40,7 @@ class Made:
                 one["id"]: one["truth"] for one in reader.labelled_records(RecordFilter())
             }
             self.join = reader.document("join")
-        assert "bit for bit" in verify(self.config)
+        assert "bit for bit" in verify_replay(self.config)
         return self.learned
 
     def written(self, stream):

@@ -10,7 +10,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from streamboost.connectors.kafka.admin import add_partitions
 from streamboost.errors import ConnectorError
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import kill
@@ -121,7 +121,7 @@ def test_labels_among_the_records_are_learned_and_replayed(made, make_records):
     assert numbers["join"]["answered"] + numbers["join"]["unsolicited"] == 130
     assert len(taken(place, "predictions")) == 150, "each record once, an update none"
     assert taken(place, "dead_letters") == []
-    verify(config)
+    verify_replay(config)
 
 
 def test_predictions_repeat_fields_and_tell_all_probabilities(made, make_records):
@@ -160,7 +160,7 @@ def test_what_predictions_repeat_may_change_between_runs_and_is_replayed(made, m
     found = [json.loads(m.payload) for m in taken(place, "predictions")]
     assert ["fields" in one for one in found] == [False] * 60 + [True] * 60
     assert [one["fields"]["a"] for one in found[60:]] == [record["a"] for record in records]
-    verify(config)
+    verify_replay(config)
 
 
 def test_a_record_from_the_future_that_a_topic_refuses_is_named(made, make_records):

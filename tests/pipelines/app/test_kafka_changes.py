@@ -10,7 +10,7 @@ from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.errors import ConnectorError, StateError
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.operated import checkpoints, damage, delete, predicted, put
@@ -145,4 +145,4 @@ def test_a_damaged_batch_is_named_and_can_be_stepped_over_with_a_dead_letter(
     assert letter["reason"] == "corrupt"
     assert letter["position"] == {"0": 150}
     assert "150 to 179 of partition 0 are damaged" in letter["detail"]
-    assert "bit for bit" in verify(made.config)
+    assert "bit for bit" in verify_replay(made.config)

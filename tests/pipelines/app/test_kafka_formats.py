@@ -11,10 +11,10 @@ import pytest
 
 from streamboost.connectors.kafka.formats import registry as registries
 from streamboost.connectors.messages.outgoing import Label
-from streamboost.pipelines.app.check import check
+from streamboost.pipelines.app.check import check_pipeline
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
-from streamboost.pipelines.config.connectors.registry import append_sink
+from streamboost.pipelines.app.verify import verify_replay
+from streamboost.pipelines.config.connectors.registry import open_append_sink
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import Feed, kill, verified
@@ -72,7 +72,7 @@ def test_records_and_labels_in_avro_are_learned_and_replayed(kept, registry, mak
     assert State(config.state).checkpoints.newest()[1]["committee"]["labels"] == 60
     borne = {(m.key, m.headers, m.time) for m in registered.taken(place, "predictions")}
     assert (b"k", (("h", b"1"),), SENT) in borne
-    assert "bit for bit" in verify(config)
+    assert "bit for bit" in verify_replay(config)
 
 
 def test_what_cannot_be_read_is_a_dead_letter_with_its_bytes(kept, registry, make_records):
@@ -89,7 +89,7 @@ def test_what_cannot_be_read_is_a_dead_letter_with_its_bytes(kept, registry, mak
     assert sorted(raw) == sorted([*bad, b""])
     assert sorted(one["reason"] for one in letters) == ["corrupt"] * 4 + ["empty"]
     assert len(registered.taken(place, "predictions")) == 30
-    verify(config)
+    verify_replay(config)
 
 
 def test_a_field_joins_the_schema_and_older_producers_go_on(kept, registry, make_records):
@@ -104,7 +104,7 @@ def test_a_field_joins_the_schema_and_older_producers_go_on(kept, registry, make
     run(config, until_idle=True)
     assert len(registered.taken(place, "predictions")) == 40
     assert registered.taken(place, "dead_letters") == []
-    verify(config)
+    verify_replay(config)
 
 
 def test_while_the_registry_is_away_records_wait_and_none_is_lost(
@@ -130,7 +130,7 @@ def test_while_the_registry_is_away_records_wait_and_none_is_lost(
         assert not thread.is_alive()
     ids = [one["id"] for one in registered.values(place, registry.url, "predictions")]
     assert sorted(ids, key=int) == [str(n) for n in range(60)]
-    verify(load(place.file))
+    verify_replay(load(place.file))
 
 
 def hold(monkeypatch, registry):
@@ -160,18 +160,18 @@ def test_json_by_a_schema_is_read_and_written(made, registry, make_records):
     assert "probability" in properties["Prediction"]["properties"]
     (letter,) = registered.taken(place, "dead_letters")
     assert "write format" in json.loads(letter.payload[5:])["detail"]
-    verify(config)
+    verify_replay(config)
 
 
 def test_check_says_what_is_registered(kept, registry, make_records):
     place, config = kept
-    found = {one.part: one for one in check(config)}["schema_registry"]
+    found = {one.part: one for one in check_pipeline(config)}["schema_registry"]
     assert found.ok
     assert f"source: {place.name}.records-value has version 1: id, a, b" in found.text
     assert "predictions-value is registered with the first message" in found.text
     put(place, as_avro(place, make_records(5)[0]))
     run(config, until_idle=True)
-    found = {one.part: one for one in check(config)}["schema_registry"]
+    found = {one.part: one for one in check_pipeline(config)}["schema_registry"]
     assert f"{place.name}.predictions-value has its schema, version 1" in found.text
 
 
@@ -183,7 +183,7 @@ def test_a_subject_that_does_not_go_with_what_is_written_is_told_by_check_and_by
     registered.register(registry.url, subject, LABEL)
     with registered.client(registry.url) as asked:
         asked.set_compatibility(subject, "BACKWARD")
-    found = {one.part: one for one in check(config)}["schema_registry"]
+    found = {one.part: one for one in check_pipeline(config)}["schema_registry"]
     assert not found.ok
     assert subject in found.text
     put(place, as_avro(place, make_records(5)[0]))
@@ -203,13 +203,15 @@ def test_an_answer_is_written_to_labels_in_avro_and_learned(kept, registry, make
         schema.encode_label(Label(r["id"], label, source="ann"))
         for r, label in zip(records, truth, strict=True)
     ]
-    with closing(append_sink(config.sections.labels, "labels", config.connector_context)) as sink:
+    with closing(
+        open_append_sink(config.sections.labels, "labels", config.connector_context)
+    ) as sink:
         sink.write(labels)
         sink.flush()
     run(config, until_idle=True)
     assert State(config.state).checkpoints.newest()[1]["join"]["labels"] == 30
     with pytest.raises(ValueError, match="their producers' own"):
-        append_sink(config.sections.source, "source", config.connector_context)
+        open_append_sink(config.sections.source, "source", config.connector_context)
 
 
 def test_after_kills_each_record_in_avro_has_one_prediction(kept, registry, make_records):

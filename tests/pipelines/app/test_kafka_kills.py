@@ -18,7 +18,7 @@ from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.pipelines.app import connect
-from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.state.folder import State
@@ -205,7 +205,7 @@ def test_kills_lose_nothing_of_river_s_transformer_model_and_rival(make_feed):
     newest = run(config, until_idle=True)
     predicted = read(config, config.sections.predictions)
     assert sorted(p["id"] for p in predicted) == sorted(feed.sound)
-    checkpoint = describe(config.state, config)["checkpoint"]
+    checkpoint = describe_pipeline(config.state, config)["checkpoint"]
     assert checkpoint["transformer"] == {"failures": 0}
     assert checkpoint["shadow_models"]["nb"]["since_start"]["records"] == len(feed.sound)
     assert checkpoint["shadow_models"]["nb"]["failures"] == 0

@@ -18,11 +18,11 @@ from streamboost.connectors.kafka.journal import journal_topic
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.errors import GapError, StateError
-from streamboost.pipelines.app.check import check
+from streamboost.pipelines.app.check import check_pipeline
 from streamboost.pipelines.app.connect import create_topics, refuse_missing_topics
-from streamboost.pipelines.app.inspect import describe, description_text
+from streamboost.pipelines.app.inspect import describe_pipeline, format_description
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.runner.backlog import EVERY, PATIENCE, BacklogMonitor
 from streamboost.pipelines.runner.batch_reader import BatchReader
@@ -57,7 +57,7 @@ def test_retention_is_warned_of_before_it_overtakes_the_oldest_checkpoint(
             delete(made, f"{made.name}.records", 95)
             until(warnings)
         finally:
-            stop.request()
+            stop.request_stop()
         running.result(60)
     assert warnings() == [
         "records: partition 0 begins at offset 95 now, and a restart from the oldest checkpoint "
@@ -74,8 +74,8 @@ def test_inspect_and_check_beside_it_never_make_a_run_fail_that_starts(made, mak
 
     def look():
         while not ended.is_set():
-            describe(made.config.state, made.config)
-            list(check(made.config))
+            describe_pipeline(made.config.state, made.config)
+            list(check_pipeline(made.config))
 
     with ThreadPoolExecutor(1) as pool:
         looking = pool.submit(look)
@@ -100,7 +100,7 @@ def test_inspect_shows_what_the_state_tells_where_no_broker_answers(
     broker.stop()
     try:
         out, _ = streamboost_command("inspect", "p.toml")
-        found = describe(made.config.state, made.config)
+        found = describe_pipeline(made.config.state, made.config)
     finally:
         broker.start()
     first, second, *rest = out.splitlines()
@@ -111,7 +111,7 @@ def test_inspect_shows_what_the_state_tells_where_no_broker_answers(
     assert "    records                 40  records predicted" in rest
     assert (found["sequence"], found["lag"]) == (2, {})
     assert found["unknown"].keys() == {"committed", "lag"}
-    assert describe(made.config.state, made.config)["unknown"] == {}
+    assert describe_pipeline(made.config.state, made.config)["unknown"] == {}
 
 
 def test_inspect_says_that_a_broker_which_is_away_keeps_what_is_to_be_read(
@@ -122,7 +122,7 @@ def test_inspect_says_that_a_broker_which_is_away_keeps_what_is_to_be_read(
     run(made.config, until_idle=True)
     broker.stop()
     try:
-        said = description_text(describe(made.config.state, made.config)).splitlines()
+        said = format_description(describe_pipeline(made.config.state, made.config)).splitlines()
     finally:
         broker.start()
     assert said[0] == f"pipeline {made.name}: not running, 2 batches committed"
@@ -186,7 +186,7 @@ def test_of_the_journal_only_what_follows_the_oldest_checkpoint_is_needed(made, 
     checkpoints(made).remove_after(9)
     put(made, make_records(20, start=240)[0])
     assert run(made.config, until_idle=True) == 13
-    assert "batches 7 to 13 replayed: bit for bit" in verify(made.config)
+    assert "batches 7 to 13 replayed: bit for bit" in verify_replay(made.config)
     shutil.rmtree(checkpoints(made).folder)
     with pytest.raises(GapError, match="the journal lacks batches 1 to 5"):
         run(made.config, until_idle=True)
@@ -222,7 +222,7 @@ def test_on_a_full_disk_it_serves_on_and_takes_checkpoints_again_when_there_is_r
     assert "No space left on device" in caplog.text
     assert checkpoints(made).sequences == [12, 9, 3]
     assert len(predicted(made)) == 240
-    assert "bit for bit" in verify(made.config)
+    assert "bit for bit" in verify_replay(made.config)
 
 
 def test_what_an_open_transaction_holds_back_is_an_alarm_until_it_ends(made, caplog):
@@ -299,7 +299,7 @@ def test_partitions_that_join_are_read_and_replayed(made, make_records):
     checkpoints(made).remove_after(first)
     run(made.config, until_idle=True)
     assert sorted(predicted(made), key=int) == [r["id"] for r in records]
-    assert "bit for bit" in verify(made.config)
+    assert "bit for bit" in verify_replay(made.config)
 
 
 @pytest.mark.slow
@@ -428,4 +428,4 @@ def test_a_network_that_cuts_delays_and_loses_commit_replies_costs_nothing(
         _, said = process.communicate(timeout=60)
         assert process.returncode == 0, said
         assert predicted(made) == [r["id"] for r in records]
-        assert "bit for bit" in verify(made.config)
+        assert "bit for bit" in verify_replay(made.config)

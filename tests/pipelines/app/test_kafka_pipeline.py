@@ -18,9 +18,9 @@ from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.errors import ConnectorError, StateError
 from streamboost.pipelines.app import check as checking
 from streamboost.pipelines.app import connect
-from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import load
 
 pytestmark = pytest.mark.kafka
@@ -146,7 +146,7 @@ def test_a_broker_that_is_killed_under_a_pipeline_costs_nothing(
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
     assert sorted(p["id"] for p in read(config, "predictions")) == sorted(r["id"] for r in records)
-    assert "bit for bit" in verify(config)
+    assert "bit for bit" in verify_replay(config)
 
 
 def test_damaged_messages_become_dead_letters(make_file):
@@ -176,7 +176,7 @@ def test_a_state_folder_alone_does_not_know_where_its_journal_is(make_file, make
     put(config, "source", make_records(20)[0])
     run(config, until_idle=True)
     with pytest.raises(StateError, match="journal is in Kafka: name its pipeline file"):
-        describe(tmp_path / "state")
+        describe_pipeline(tmp_path / "state")
 
 
 def test_without_transactions_it_is_at_least_once_and_says_so(make_file, make_records):

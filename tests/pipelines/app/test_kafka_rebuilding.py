@@ -18,13 +18,13 @@ from streamboost.connectors.kafka.journal import journal_topic
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.app import connect
-from streamboost.pipelines.app.check import check
+from streamboost.pipelines.app.check import check_pipeline
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.runner.replay import snapshot_digest
 from streamboost.pipelines.state.commands import Command, queue_command
-from streamboost.pipelines.state.copies import Copies, FolderTarget
+from streamboost.pipelines.state.copies import CopyStore, FolderTarget
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
 
@@ -138,7 +138,7 @@ def test_a_lost_folder_is_refused_then_made_again_from_the_journal_alone(
         match=r"is empty, though batches.*streamboost run --rebuild.*another \[pipeline\] name",
     ):
         run(made.config, until_idle=True)
-    state = next(finding for finding in check(made.config) if finding.part == "state")
+    state = next(finding for finding in check_pipeline(made.config) if finding.part == "state")
     assert "--rebuild" in state.text
     assert not state_of(made).has_files
 
@@ -148,7 +148,7 @@ def test_a_lost_folder_is_refused_then_made_again_from_the_journal_alone(
     feed(made, records[100:], truth[100:])
     run(made.config, until_idle=True)
     assert sorted(predicted(made)) == sorted(record["id"] for record in records)
-    assert "batches 1 to" in verify(made.config)
+    assert "batches 1 to" in verify_replay(made.config)
 
 
 def test_a_lost_folder_begins_again_with_the_committee_it_began_with_and_no_other(
@@ -174,13 +174,13 @@ def test_a_lost_folder_begins_again_with_the_committee_it_began_with_and_no_othe
     model.write_bytes(blob)
     assert run(made.config, rebuild=True, until_idle=True) == newest
     assert snapshot_digest(*state_of(made).checkpoints.newest()) == before
-    assert "batches 1 to" in verify(made.config)
+    assert "batches 1 to" in verify_replay(made.config)
 
 
 def test_with_a_copy_only_what_lies_after_it_is_replayed(made, make_records, caplog):
     caplog.set_level("INFO")
     made = made(COPIES)
-    copies = Copies(FolderTarget(made.file.parent / "copies"), made.name)
+    copies = CopyStore(FolderTarget(made.file.parent / "copies"), made.name)
     records, truth = make_records(160)
     feed(made, records[:80], truth[:80])
     first = run(made.config, until_idle=True)
@@ -233,13 +233,13 @@ def test_a_copy_that_another_journal_led_to_is_refused(made, make_records):
     feed(copying, *make_records(60))
     newest = run(copying.config, until_idle=True)
     lose(copying)
-    copies = Copies(FolderTarget(copying.file.parent / "copies"), copying.name)
+    copies = CopyStore(FolderTarget(copying.file.parent / "copies"), copying.name)
     for n in (60, 120):  # as many batches, and more
         other = made(COPIES, name=f"other{n}")
         feed(other, *make_records(n, seed=1))
         assert run(other.config, until_idle=True) >= newest
-        foreign = Copies(copies.place, other.name).newest()
-        copies.rename_newer(0)
+        foreign = CopyStore(copies.place, other.name).newest()
+        copies.rename_newer_copies(0)
         copies.place.write(copies.file_name(foreign.sequence), foreign.encode())
         with pytest.raises(StateError, match=f"does not belong.*ends with batch {newest}:"):
             run(made(COPIES).config, rebuild=True, until_idle=True)

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSource
-from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
 from tests.pipelines.killing import (
@@ -97,7 +97,7 @@ def test_after_any_kills_each_record_has_one_prediction_and_each_label_was_learn
     predicted = stream(file, "predictions")
     assert [p["id"] for p in predicted] == feed.sound
     assert len(stream(file, "dead_letters")) == len(feed.damaged)
-    known = describe(file.parent / "state")["checkpoint"]
+    known = describe_pipeline(file.parent / "state")["checkpoint"]
     requests = stream(file, "requests")
     assert_budget_was_kept(known["ledger"], predicted, requests, budget=0.3)
     assert known["ledger"]["answered"] == len(requests), "every label came, none was lost"

@@ -7,7 +7,7 @@ import pytest
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import parse
 
 NFC, NFD = "caf\u00e9", "cafe\u0301"
@@ -63,7 +63,7 @@ def test_classes_may_change_and_say_from_which_batch_on(tmp_path, grow):
         checkpoint.unlink()
     now = config(tmp_path, classes=["left", "right", "up"])
     run(now, until_idle=True)
-    assert "bit for bit" in verify(now)
+    assert "bit for bit" in verify_replay(now)
 
 
 def test_classes_of_another_kind_than_the_labels_before_are_refused(tmp_path, grow):

@@ -55,7 +55,7 @@ def test_a_stream_without_a_terminal_or_that_was_closed_harms_nothing(tmp_path):
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(logging.Formatter("%(message)s"))
-    with live.status_line(tmp_path, handler):
+    with live.show_status_line(tmp_path, handler):
         handler.handle(logging.LogRecord("x", logging.INFO, "", 0, "told", (), None))
         stream.close()
     assert handler.formatter._fmt == "%(message)s"

@@ -8,8 +8,8 @@ import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.errors import StateError
-from streamboost.pipelines.app.check import check
-from streamboost.pipelines.app.inspect import describe, description_text
+from streamboost.pipelines.app.check import check_pipeline
+from streamboost.pipelines.app.inspect import describe_pipeline, format_description
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.state.folder import State
@@ -90,12 +90,12 @@ class Made:
 
     @property
     def checked(self):
-        (finding,) = [one for one in check(load(self.file)) if one.part == "schema"]
+        (finding,) = [one for one in check_pipeline(load(self.file)) if one.part == "schema"]
         return finding.text
 
     @property
     def found(self):
-        return describe(self.folder / "state")
+        return describe_pipeline(self.folder / "state")
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_inspect_and_the_status_show_the_weights_of_the_experts(made):
     assert next(iter(weights)) == "committee"
     assert "text" in weights
     assert sum(weights.values()) == pytest.approx(1)
-    text = description_text(made.found)
+    text = format_description(made.found)
     assert f"leaf neighbours {weights['leaf neighbours']:>10.1%}  of the weight" in text
     with closing(StatusReader(made.folder / "state")) as reader:
         assert reader.document("experts") == pytest.approx(weights)
@@ -161,7 +161,7 @@ def test_fields_that_come_later_and_odd_values_are_counted_and_shown(made):
     made.run()
     fields = made.found["checkpoint"]["fields"]
     assert fields == {"unknown": {"city": 40}, "unreadable": {"amount": 40}}
-    text = description_text(made.found)
+    text = format_description(made.found)
     assert "city" in text
     assert "40  records with it" in text
     assert "40  taken as missing" in text

@@ -8,11 +8,11 @@ import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.errors import ConfigurationError, DataError, StateError
-from streamboost.pipelines.app.check import check, delivery_guarantee
-from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.check import check_pipeline, delivery_guarantee
+from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
-from streamboost.pipelines.config.connectors.registry import append_sink
+from streamboost.pipelines.app.verify import verify_replay
+from streamboost.pipelines.config.connectors.registry import open_append_sink
 from streamboost.pipelines.config.file import load, parse
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import kill
@@ -86,9 +86,9 @@ def test_a_run_that_was_killed_predicts_what_one_does_that_was_not(tmp_path, rec
     assert run(load(file), until_idle=True) == newest
     for name in ("predictions", "requests", "dead_letters"):
         assert stream(died, name) == stream(whole, name)
-    one, other = (describe(folder / "state")["checkpoint"] for folder in (whole, died))
+    one, other = (describe_pipeline(folder / "state")["checkpoint"] for folder in (whole, died))
     assert one["committee"] == other["committee"]
-    assert f"batches 1 to {newest} replayed: bit for bit" in verify(load(file))
+    assert f"batches 1 to {newest} replayed: bit for bit" in verify_replay(load(file))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -101,7 +101,7 @@ def test_what_has_a_label_is_answered_and_nothing_else(tmp_path, records, way):
     last = {"requests": 0, "late requests": 25, "all": 40, "by time": 30}[way]
     young = {line["payment"] for line in records[len(records) - last :]}
     due = [id for id in asked if id in known and id not in young]
-    found = describe(tmp_path / "job" / "state")["checkpoint"]
+    found = describe_pipeline(tmp_path / "job" / "state")["checkpoint"]
     assert found["committee"]["labels"] == len(due) > 50
     assert found["join"]["late"] == found["join"]["unknown"] == 0
 
@@ -129,7 +129,7 @@ def test_a_run_goes_on_where_it_ended_also_without_its_newest_checkpoint(tmp_pat
         newest = run(load(file), until_idle=True)
         State(tmp_path / "job" / "state").checkpoints.remove_after(newest - 2)
     assert len(stream(tmp_path / "job", "predictions")) == 400
-    assert "bit for bit" in verify(load(file))
+    assert "bit for bit" in verify_replay(load(file))
 
 
 def tables(**labels):
@@ -147,7 +147,7 @@ def problems(folder, sections):
 
 
 def findings(config):
-    return {part: (ok, text) for part, ok, text in check(config)}
+    return {part: (ok, text) for part, ok, text in check_pipeline(config)}
 
 
 def test_check_says_what_will_answer_and_the_guarantee(tmp_path):
@@ -222,4 +222,4 @@ def test_where_that_is_written_what_is_answered_stays(tmp_path, records):
 def test_who_would_write_labels_is_told_that_a_file_answers(tmp_path):
     config = parse(tables(), tmp_path, environment={})
     with pytest.raises(ConfigurationError, match="a file answers in its place"):
-        append_sink(config.sections.labels, "labels", config.connector_context)
+        open_append_sink(config.sections.labels, "labels", config.connector_context)

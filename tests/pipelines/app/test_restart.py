@@ -12,10 +12,10 @@ import pytest
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import GapError, StateError
-from streamboost.pipelines.app.check import check
-from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.check import check_pipeline
+from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state.commands import Command, queue_command
@@ -81,8 +81,8 @@ def test_a_run_that_was_killed_goes_on_without_a_repeat_or_a_loss(tmp_path, grow
     grown(100)
     assert run(config(tmp_path), until_idle=True) == 11
     assert ids(tmp_path) == [str(i) for i in range(100)]
-    assert describe(tmp_path / "state")["checkpoint"]["ledger"]["answered"] > 0
-    assert "batches 1 to 11 replayed: bit for bit" in verify(config(tmp_path))
+    assert describe_pipeline(tmp_path / "state")["checkpoint"]["ledger"]["answered"] > 0
+    assert "batches 1 to 11 replayed: bit for bit" in verify_replay(config(tmp_path))
 
 
 @pytest.mark.parametrize("lost", ["damaged", "missing"])
@@ -100,7 +100,7 @@ def test_without_its_newest_checkpoint_a_state_goes_on_from_an_older_one(
     run(config(tmp_path), until_idle=True)
     assert ("is passed over" in caplog.text) == (lost == "damaged")
     assert len(ids(tmp_path)) == 80
-    assert "bit for bit" in verify(config(tmp_path))
+    assert "bit for bit" in verify_replay(config(tmp_path))
 
 
 def test_without_any_checkpoint_the_whole_journal_is_replayed(tmp_path, grown):
@@ -111,7 +111,7 @@ def test_without_any_checkpoint_the_whole_journal_is_replayed(tmp_path, grown):
     grown(80)
     run(config(tmp_path), until_idle=True)
     assert len(ids(tmp_path)) == 80
-    assert "batches 1 to 9 replayed" in verify(config(tmp_path))
+    assert "batches 1 to 9 replayed" in verify_replay(config(tmp_path))
 
 
 def test_a_log_that_was_removed_is_never_an_empty_model(tmp_path, grown):
@@ -161,7 +161,7 @@ def test_verify_names_the_checkpoints_after_a_gap_in_the_journal(tmp_path, grown
     newest, *_ = sequences = checkpoints(tmp_path).sequences
     assert len([sequence for sequence in sequences if sequence > 5]) >= 2
     with pytest.raises(GapError, match="lacks batches 4 to 5, so that the checkpoint") as refused:
-        verify(config(tmp_path))
+        verify_replay(config(tmp_path))
     assert f"it starts from the checkpoint of batch {newest}." in str(refused.value)
 
 
@@ -170,7 +170,7 @@ def test_a_gap_may_be_gone_over_which_is_counted_and_journalled(gapped, grown, c
     run(config(gapped, on_data_loss="continue"), until_idle=True)
     assert "What batches 4 to 8 taught is lost" in caplog.text
     assert ids(gapped) == [str(i) for i in range(100)]
-    assert describe(gapped / "state")["checkpoint"]["lost_batches"] == 5
+    assert describe_pipeline(gapped / "state")["checkpoint"]["lost_batches"] == 5
     assert [entry.gap for entry in entries(gapped) if entry.gap] == [(4, 8)]
 
 
@@ -178,14 +178,14 @@ def test_a_state_gone_on_over_a_gap_is_replayed_over_the_same_gap(gapped, grown,
     checkpoint = checkpoints(gapped).load(3)
     grown(100)
     run(config(gapped, on_data_loss="continue"), until_idle=True)
-    newest = describe(gapped / "state")["checkpoint"]
+    newest = describe_pipeline(gapped / "state")["checkpoint"]
     shutil.rmtree(gapped / "state" / "checkpoints")
     checkpoints(gapped).save(*checkpoint)
     grown(105)
     run(config(gapped), until_idle=True)
-    again = describe(gapped / "state")["checkpoint"]
+    again = describe_pipeline(gapped / "state")["checkpoint"]
     assert again["lost_batches"] == newest["lost_batches"] == 5
-    assert "bit for bit" in verify(config(gapped))
+    assert "bit for bit" in verify_replay(config(gapped))
 
 
 def test_a_changed_record_is_found_by_verifying_and_by_the_next_restart(tmp_path, grown):
@@ -198,7 +198,7 @@ def test_a_changed_record_is_found_by_verifying_and_by_the_next_restart(tmp_path
     lines[42] = lines[42].replace('"b": 0', '"b": 9')
     path.write_text("".join(lines))
     with pytest.raises(StateError, match="batch 5 does not come out as it did"):
-        verify(config(tmp_path))
+        verify_replay(config(tmp_path))
     kill(tmp_path, after=3)
     with pytest.raises(StateError, match="batch 5 does not come out as it did"):
         run(config(tmp_path), until_idle=True)
@@ -211,13 +211,13 @@ def test_a_checkpoint_that_the_journal_does_not_lead_to_is_found_by_verifying(tm
     arrays["join.window"] = arrays["join.window"] + 1
     checkpoints(tmp_path).save(arrays, manifest)
     with pytest.raises(StateError, match="ends in another state than the checkpoint of batch 8"):
-        verify(config(tmp_path))
+        verify_replay(config(tmp_path))
 
 
 def test_nothing_is_verified_before_there_is_a_checkpoint(tmp_path, grown):
     grown(10)
     with pytest.raises(StateError, match="no checkpoint to verify"):
-        verify(config(tmp_path))
+        verify_replay(config(tmp_path))
 
 
 def test_a_pipeline_whose_checkpoints_cannot_be_written_goes_on_and_says_so(
@@ -241,17 +241,20 @@ def test_a_pipeline_whose_checkpoints_cannot_be_written_goes_on_and_says_so(
 def test_a_rollback_is_obeyed_by_the_next_run_and_by_every_replay(tmp_path, grown):
     grown(60)
     run(config(tmp_path), until_idle=True)
-    versions = describe(tmp_path / "state")["checkpoint"]["versions"]
+    versions = describe_pipeline(tmp_path / "state")["checkpoint"]["versions"]
     queue_command(tmp_path / "state", Command("pause"))
     queue_command(tmp_path / "state", Command("rollback", version=versions[0]))
     grown(80)
     run(config(tmp_path), until_idle=True)
     first, *_ = [entry for entry in entries(tmp_path) if entry.commands]
     assert first.promoted == max(versions) + 1
-    assert describe(tmp_path / "state")["checkpoint"]["committee"]["version"] == first.promoted
+    assert (
+        describe_pipeline(tmp_path / "state")["checkpoint"]["committee"]["version"]
+        == first.promoted
+    )
     kill(tmp_path, after=6)
     assert run(config(tmp_path), until_idle=True) == 8
-    assert "bit for bit" in verify(config(tmp_path))
+    assert "bit for bit" in verify_replay(config(tmp_path))
 
 
 def test_repeats_in_files_can_be_told_by_id_and_dead_letters_by_source_and_position(
@@ -314,9 +317,9 @@ def test_a_log_whose_structure_is_damaged_is_refused_with_its_name_and_the_mend(
     monkeypatch.setattr("streamboost.pipelines.app.run.CHECKED_BYTES", len(sound) - 1)
     assert run(config(tmp_path), until_idle=True) == 20, "too large to be checked at every start"
     with pytest.raises(StateError, match="put it back from a copy"):
-        verify(config(tmp_path))
+        verify_replay(config(tmp_path))
     log.write_bytes(sound)
-    assert "bit for bit" in verify(config(tmp_path))
+    assert "bit for bit" in verify_replay(config(tmp_path))
 
 
 def test_looking_for_damage_ends_when_it_is_time_to_stop(tmp_path):
@@ -327,7 +330,7 @@ def test_looking_for_damage_ends_when_it_is_time_to_stop(tmp_path):
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(StateError, match="put it back from a copy"):
         refuse_damaged_log(path, stop=stop)
-    stop.request()
+    stop.request_stop()
     refuse_damaged_log(path, stop=stop)
 
 
@@ -343,7 +346,7 @@ def test_with_an_older_log_put_back_the_state_is_that_of_then(tmp_path, grown):
     grown(80)
     assert run(config(tmp_path), until_idle=True) == 8
     assert ids(tmp_path) == [str(i) for i in range(80)]
-    assert "bit for bit" in verify(config(tmp_path))
+    assert "bit for bit" in verify_replay(config(tmp_path))
 
 
 @pytest.mark.slow
@@ -352,8 +355,8 @@ def test_inspect_and_check_beside_it_never_make_a_run_fail_that_starts(tmp_path,
 
     def look():
         while not ended.is_set():
-            describe(tmp_path / "state", config(tmp_path))
-            list(check(config(tmp_path)))
+            describe_pipeline(tmp_path / "state", config(tmp_path))
+            list(check_pipeline(config(tmp_path)))
 
     grown(10)
     run(config(tmp_path), until_idle=True)

@@ -13,10 +13,10 @@ from serving import put, read
 
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.pipelines.app import factories
-from streamboost.pipelines.app.check import check
-from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.check import check_pipeline
+from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.models.transformer import Transformer
 from streamboost.pipelines.service.scoring import CheckpointScorer
@@ -152,8 +152,8 @@ def test_fields_are_what_the_transformer_makes_of_records(make):
         "amount_mean_by_card",
         "y_bayes_mean_by_shop",
     }
-    assert describe(config.state)["checkpoint"]["transformer"] == {"failures": 0}
-    assert "replayed: bit for bit" in verify(config)
+    assert describe_pipeline(config.state)["checkpoint"]["transformer"] == {"failures": 0}
+    assert "replayed: bit for bit" in verify_replay(config)
 
 
 def test_what_goes_by_labels_learns_them_as_they_come_and_helps(make):
@@ -256,7 +256,7 @@ def test_a_record_that_cannot_be_transformed_is_predicted_and_counted(make, capl
     large = sum(record["amount"] > 90 for record in records)
     run(config, until_idle=True)
     assert len(read(config, "predictions")) == 100
-    assert describe(config.state)["checkpoint"]["transformer"] == {"failures": large}
+    assert describe_pipeline(config.state)["checkpoint"]["transformer"] == {"failures": large}
     assert "Picky cannot transform a record" in caplog.text
 
 
@@ -281,7 +281,7 @@ def test_a_run_goes_on_with_what_the_transformer_had_learned(make):
     union = pickle.loads(arrays["models.models.[features].pickle"].tobytes())
     assert sum(stat.n for stat in union["Agg"]._groups.values()) == 200
     assert sum(stat._mean.n for stat in union["TargetAgg"]._groups.values()) == 200
-    assert "bit for bit" in verify(config)
+    assert "bit for bit" in verify_replay(config)
 
 
 @pytest.mark.slow
@@ -294,7 +294,7 @@ def test_kills_lose_nothing_of_a_transformer(make):
     assert len(died) == 3
     run(config, until_idle=True)
     assert [one["id"] for one in read(config, "predictions")] == [f"p{i}" for i in range(300)]
-    assert "bit for bit" in verify(config)
+    assert "bit for bit" in verify_replay(config)
 
 
 def test_with_another_river_a_transformer_begins_from_the_labelled_records(
@@ -324,7 +324,7 @@ def test_records_known_beforehand_are_transformed_and_teach_it(make, tmp_path):
     _, truth = payments(40, 120)
     said = [one["label"] for one in read(config, "predictions")]
     assert sum(a == b for a, b in zip(said, truth, strict=True)) > 30
-    assert "bit for bit" in verify(config)
+    assert "bit for bit" in verify_replay(config)
 
 
 def test_check_says_what_the_transformer_makes_and_whether_the_seed_of_hashes_matters(make):
@@ -334,7 +334,7 @@ def test_check_says_what_the_transformer_makes_and_whether_the_seed_of_hashes_ma
     )
     config = load(make("aggregates", models))
     feed(config, 50)
-    found = {one.part: one for one in check(config)}
+    found = {one.part: one for one in check_pipeline(config)}
     assert "amount_mean_by_card" in found["schema"].text
     assert found["models"].ok
     said = "4 made; the same whatever the seed of Python's hashes, by 50 records"
@@ -345,7 +345,7 @@ def test_check_says_what_the_transformer_makes_and_whether_the_seed_of_hashes_ma
 def test_check_says_where_a_transformer_depends_on_the_seed_of_hashes(make):
     config = load(make("by_set"))
     feed(config, 60)
-    found = {one.part: one for one in check(config)}
+    found = {one.part: one for one in check_pipeline(config)}
     assert "not the same whatever" in found["models"].text
 
 
@@ -363,7 +363,7 @@ def test_what_is_no_transformer_is_refused(make, factory, said):
     feed(config, 30)
     with pytest.raises(ConfigurationError, match=said):
         run(config, until_idle=True)
-    assert any(not one.ok and said in one.text for one in check(config))
+    assert any(not one.ok and said in one.text for one in check_pipeline(config))
 
 
 @pytest.mark.parametrize(
@@ -405,7 +405,7 @@ def test_the_example_runs_with_its_transformer(tmp_path):
     shutil.copytree(EXAMPLE, tmp_path / "river")
     config = load(tmp_path / "river" / "features.toml")
     run(config, until_idle=True)
-    checkpoint = describe(config.state)["checkpoint"]
+    checkpoint = describe_pipeline(config.state)["checkpoint"]
     assert checkpoint["transformer"] == {"failures": 0}
     assert checkpoint["evaluation"]["since_start"]["committee"]["accuracy"]["value"] > 0.5
 

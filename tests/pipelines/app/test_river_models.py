@@ -8,10 +8,10 @@ from serving import put, read
 from slow import slow
 
 from streamboost.errors import ConfigurationError, StateError
-from streamboost.pipelines.app.check import check
-from streamboost.pipelines.app.inspect import describe, description_text
+from streamboost.pipelines.app.check import check_pipeline
+from streamboost.pipelines.app.inspect import describe_pipeline, format_description
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.models import models as held
 from streamboost.pipelines.service.scoring import CheckpointScorer
@@ -143,27 +143,27 @@ def test_a_model_that_serves_is_asked_for_within_the_budget_and_judged(make, mak
     for start in range(0, 600, 100):
         feed(config, make_records, 100, start)
         run(config, until_idle=True)
-    checkpoint = describe(config.state)["checkpoint"]
+    checkpoint = describe_pipeline(config.state)["checkpoint"]
     assert 60 < checkpoint["ledger"]["requests"] <= 120
     accuracy = checkpoint["evaluation"]["since_start"]["committee"]["accuracy"]
     assert 0.5 < accuracy["low"] < accuracy["high"]
     assert checkpoint["committee"]["version"] == 0, "no committee is trained"
     assert not checkpoint["committee"]["paused"], "nobody has paused it"
-    assert "replayed: bit for bit" in verify(config)
+    assert "replayed: bit for bit" in verify_replay(config)
 
 
 def test_rivals_are_compared_on_the_same_records_and_never_serve(make, make_records):
     config = load(make(SHADOW_MODELS))
     feed(config, make_records, 300)
     run(config, until_idle=True)
-    found = describe(config.state)
+    found = describe_pipeline(config.state)
     shadow_models = found["checkpoint"]["shadow_models"]
     assert set(shadow_models) == {"nb", "lr"}
-    assert "shadow models, share predicted right on arrival" in description_text(found)
+    assert "shadow models, share predicted right on arrival" in format_description(found)
     for figures in shadow_models.values():
         assert figures["since_start"]["records"] == 300
         assert figures["since_start"]["committee"]["accuracy"]["value"] > 0.5
-    assert "replayed: bit for bit" in verify(config)
+    assert "replayed: bit for bit" in verify_replay(config)
 
 
 def test_predictions_are_the_same_with_rivals_and_without(tmp_path, make_records):
@@ -191,9 +191,12 @@ def test_kills_lose_nothing_of_a_model_and_its_rival(make, make_records):
     predicted = read(config, "predictions")
     assert [one["id"] for one in predicted] == [str(i) for i in range(300)]
     assert (
-        describe(config.state)["checkpoint"]["shadow_models"]["nb"]["since_start"]["records"] == 300
+        describe_pipeline(config.state)["checkpoint"]["shadow_models"]["nb"]["since_start"][
+            "records"
+        ]
+        == 300
     )
-    assert "bit for bit" in verify(config)
+    assert "bit for bit" in verify_replay(config)
 
 
 def test_with_another_river_a_model_begins_from_the_labelled_records(
@@ -275,7 +278,7 @@ def test_a_factory_that_makes_no_classifier_is_refused(make, make_records, facto
     feed(config, make_records, 30)
     with pytest.raises(ConfigurationError, match=said):
         run(config, until_idle=True)
-    (finding,) = [one for one in check(config) if one.part == "models"]
+    (finding,) = [one for one in check_pipeline(config) if one.part == "models"]
     assert not finding.ok
     assert said in finding.text
 
@@ -283,7 +286,7 @@ def test_a_factory_that_makes_no_classifier_is_refused(make, make_records, facto
 def test_what_depends_on_the_seed_of_hashes_is_not_compared(make, make_records):
     config = load(make('[model]\nriver = "factories:by_set"\n'))
     feed(config, make_records, 60)
-    (finding,) = [one for one in check(config) if one.part == "models"]
+    (finding,) = [one for one in check_pipeline(config) if one.part == "models"]
     assert "not the same whatever" in finding.text
 
 
@@ -292,7 +295,7 @@ def test_a_model_that_fails_ends_nothing_and_is_counted(make, make_records, wher
     config = load(make(f'[{where}]\nriver = "factories:picky"\n'))
     feed(config, make_records, 100)
     run(config, until_idle=True)
-    checkpoint = describe(config.state)["checkpoint"]
+    checkpoint = describe_pipeline(config.state)["checkpoint"]
     failures = checkpoint["model" if where == "model" else "shadow_models"]
     failures = failures if where == "model" else failures["one"]
     large = sum(record["a"] > 0.8 for record in make_records(100)[0])
@@ -334,7 +337,7 @@ def test_a_command_for_committees_is_refused_where_a_model_serves(make, make_rec
     queue_command(config.state, Command("resume"))
     feed(config, make_records, 60, 60)
     run(config, until_idle=True)
-    checkpoint = describe(config.state)["checkpoint"]
+    checkpoint = describe_pipeline(config.state)["checkpoint"]
     assert checkpoint["committee"]["version"] == 0
 
 
@@ -357,7 +360,7 @@ def test_the_example_runs_and_compares_its_models(tmp_path):
     shutil.copytree(EXAMPLE, tmp_path / "river")
     config = load(tmp_path / "river" / "pipeline.toml")
     run(config, until_idle=True)
-    checkpoint = describe(config.state)["checkpoint"]
+    checkpoint = describe_pipeline(config.state)["checkpoint"]
     figures = [checkpoint["evaluation"], *checkpoint["shadow_models"].values()]
     values = [one["since_start"]["committee"]["accuracy"]["value"] for one in figures]
     assert len(values) == 3

@@ -10,9 +10,9 @@ import pytest
 from streamboost.connectors.files.open import file_source
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.errors import ConnectorError
-from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import parse
 from tests.pipelines.watching import committing
 
@@ -86,7 +86,7 @@ def test_nothing_of_a_longer_file_in_the_place_of_another_is_skipped(
     taken = config(tmp_path, checkpoint_every=3)
     if replaced == "while stopped":
         run(taken, until_idle=True)
-        assert describe(tmp_path / "state", taken)["lag"] == {"records": 0, "labels": 0}
+        assert describe_pipeline(tmp_path / "state", taken)["lag"] == {"records": 0, "labels": 0}
         replace()
     else:
         try:
@@ -96,10 +96,10 @@ def test_nothing_of_a_longer_file_in_the_place_of_another_is_skipped(
     run(taken, until_idle=True)
     assert ids(tmp_path) == [str(n) for n in range(N_OLD + N_NEW)]
     assert dead_letters(tmp_path) == []
-    found = describe(tmp_path / "state", taken)
+    found = describe_pipeline(tmp_path / "state", taken)
     assert found["lag"] == {"records": 0, "labels": 0}
     assert found["checkpoint"]["join"]["labels"] == N_OLD + N_NEW
-    assert "bit for bit" in verify(taken)
+    assert "bit for bit" in verify_replay(taken)
 
 
 @pytest.mark.parametrize("on_data_loss", ["fail", "continue"])
@@ -115,10 +115,10 @@ def test_a_file_that_is_gone_ends_the_run_or_is_counted(tmp_path, files, on_data
         return
     run(taken, until_idle=True)
     assert ids(tmp_path) == [str(n) for n in range(N_OLD + N_NEW)]
-    assert describe(tmp_path / "state")["checkpoint"]["deleted_unread"] == 2
+    assert describe_pipeline(tmp_path / "state")["checkpoint"]["deleted_unread"] == 2
     for name in ("records", "labels"):  # next to the new files, the old files can be replayed
         write(tmp_path / f"{name}.jsonl.1", old[name])
-    assert "bit for bit" in verify(taken)
+    assert "bit for bit" in verify_replay(taken)
 
 
 def test_a_replay_over_lost_files_goes_on_after_what_was_committed(tmp_path, files):
@@ -162,7 +162,7 @@ def test_a_line_finished_after_it_was_a_dead_letter_is_predicted(tmp_path, files
     path.write_text(text)
     run(config(tmp_path), until_idle=True)
     assert ids(tmp_path) == [str(n) for n in range(N_OLD)]
-    assert "bit for bit" in verify(config(tmp_path))
+    assert "bit for bit" in verify_replay(config(tmp_path))
 
 
 def test_a_device_in_place_of_a_file_ends_the_run(tmp_path, files):
@@ -193,7 +193,7 @@ def test_a_symbolic_link_may_lead_elsewhere_after_a_stop(tmp_path, make_records)
     dated(tmp_path, 2, records[40:])
     run(config(tmp_path), until_idle=True)
     assert ids(tmp_path) == [record["id"] for record in records]
-    assert "bit for bit" in verify(config(tmp_path))
+    assert "bit for bit" in verify_replay(config(tmp_path))
 
 
 @pytest.mark.parametrize("on_data_loss", ["fail", "continue"])

@@ -19,9 +19,9 @@ from streamboost.errors import (
 )
 from streamboost.pipelines.app import first_records
 from streamboost.pipelines.app.check import delivery_guarantee
-from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.cli.heap import frozen_heap
+from streamboost.pipelines.cli.heap import freeze_gc_after_recovery
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.shutdown import StopToken
@@ -94,7 +94,7 @@ def test_the_command_line_freezes_the_heap_of_a_run_and_restores_it(tmp_path, ma
     write(tmp_path, records)
     settings = ProcessSettings()
     before = settings.now()
-    with frozen_heap() as freezer:
+    with freeze_gc_after_recovery() as freezer:
         run(config(tmp_path), until_idle=True, observers=[freezer, settings])
     _, thresholds, frozen, *_ = settings.seen[-1]
     assert thresholds == (50_000, *before[1][1:])
@@ -169,7 +169,7 @@ class Resting(StopToken):
 
     def wait(self, seconds):
         if next(self.meanwhile, None) is None:
-            self.request()
+            self.request_stop()
 
 
 def growing(folder, lines):
@@ -236,7 +236,7 @@ def test_a_cluster_that_cannot_be_reached_is_waited_for_until_asked_to_stop(
     def refuse(config):
         attempts.append(config)
         if len(attempts) == 3:
-            stop.request()
+            stop.request_stop()
         raise UnavailableError("nobody is there")
 
     monkeypatch.setattr("streamboost.pipelines.app.run.refuse_missing_topics", refuse)
@@ -282,7 +282,7 @@ def test_a_state_that_may_only_be_read_can_be_inspected(open_folder, only_readin
     write(open_folder, make_records(30)[0])
     run(config(open_folder), until_idle=True)
     with only_reading(open_folder):
-        found = describe(open_folder / "state")
+        found = describe_pipeline(open_folder / "state")
     assert found["sequence"] == found["checkpoint"]["sequence"] == 3
 
 

@@ -6,10 +6,10 @@ import os
 import pytest
 
 from streamboost.errors import GapError
-from streamboost.pipelines.app.check import check, delivery_guarantee
-from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.check import check_pipeline, delivery_guarantee
+from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import load
 
 PIPELINE = """
@@ -47,7 +47,7 @@ def piped(tmp_path, make_records):
 def test_a_run_ends_with_its_input_and_the_next_counts_on(piped, tmp_path):
     piped(0, 25)
     piped(25, 20)
-    found = describe(tmp_path / "state")
+    found = describe_pipeline(tmp_path / "state")
     assert found["positions"]["records"] == {"0": 45}
     assert found["units"]["records"] == "lines"
     assert found["checkpoint"]["join"]["records"] == 45
@@ -57,7 +57,7 @@ def test_what_is_to_be_replayed_is_never_taken_from_new_input(piped, tmp_path):
     piped(0, 25)
     config = load(tmp_path / "p.toml")
     with pytest.raises(GapError, match="standard input cannot be read again"):
-        verify(config)
+        verify_replay(config)
     for checkpoint in (tmp_path / "state" / "checkpoints").iterdir():
         checkpoint.unlink()
     with pytest.raises(GapError, match='on_data_loss = "continue"'):
@@ -67,7 +67,7 @@ def test_what_is_to_be_replayed_is_never_taken_from_new_input(piped, tmp_path):
 def test_check_reads_nothing_of_it_and_says_what_it_guarantees(tmp_path):
     (tmp_path / "p.toml").write_text(PIPELINE)
     config = load(tmp_path / "p.toml")
-    found = {finding.part: finding for finding in check(config)}
+    found = {finding.part: finding for finding in check_pipeline(config)}
     assert found["source"].ok
     assert "not tried" in found["source"].text
     assert delivery_guarantee(config).startswith("at most once: source comes by standard input")

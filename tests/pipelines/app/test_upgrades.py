@@ -10,9 +10,9 @@ import streamboost
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import StateError
-from streamboost.pipelines.app.check import check
+from streamboost.pipelines.app.check import check_pipeline
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
@@ -126,7 +126,7 @@ def test_a_state_that_was_stopped_cleanly_is_taken_over_by_itself(left_behind, c
 def test_what_lies_after_the_take_over_is_verified(left_behind):
     file = left_behind("stopped", more=100)
     newest = run(load(file), until_idle=True)
-    said = verify(load(file))
+    said = verify_replay(load(file))
     assert f"batches 1 to 10 were made by streamboost {BEFORE} and cannot be compared" in said
     assert f"batches {oldest(file, 10) + 1} to {newest} replayed: bit for bit the" in said
 
@@ -135,7 +135,7 @@ def test_what_the_other_release_made_alone_is_not_verified_but_said(left_behind)
     with pytest.raises(
         StateError, match=rf"batches 1 to 10 were made by streamboost {BEFORE}"
     ) as told:
-        verify(load(left_behind("stopped")))
+        verify_replay(load(left_behind("stopped")))
     assert "digest" not in str(told.value)
 
 
@@ -151,7 +151,7 @@ def test_a_killed_state_names_the_release_to_finish_with_and_changes_nothing(lef
     assert f"this is {HERE}: run {BEFORE} until it has stopped cleanly" in str(told.value)
     assert "streamboost run --upgrade" in str(told.value)
     assert (len(entries(file)), predicted(file)) == before
-    standing = next(finding for finding in check(load(file)) if finding.part == "state")
+    standing = next(finding for finding in check_pipeline(load(file)) if finding.part == "state")
     assert not standing.ok
     assert f"run {BEFORE} until" in standing.text
 
@@ -170,7 +170,7 @@ def test_a_killed_state_is_taken_over_when_told_to_and_verified_from_there(
     noted = {e.sequence: e.environment["streamboost"] for e in entries(file) if e.environment}
     assert noted == {1: BEFORE, 11: HERE}
     replayed = f"batches {oldest(file, 10) + 1} to {len(entries(file))} replayed: bit for bit"
-    assert replayed in verify(load(file))
+    assert replayed in verify_replay(load(file))
     run(load(file), until_idle=True)
 
 

@@ -86,7 +86,7 @@ def test_one_that_does_not_end_is_killed_and_named(tmp_path, monkeypatch, caplog
         children[-1].send_signal(signal.SIGSTOP)
         until(lambda: state_of(children[-1].pid).startswith("T"))
         if len(children) == 2:
-            stop.request()
+            stop.request_stop()
         return children[-1]
 
     begin = workers._start_child

@@ -5,8 +5,8 @@ import pytest
 from streamboost.errors import StateError
 from streamboost.pipelines.config import compatibility, toml
 from streamboost.pipelines.config.compatibility import (
-    adopt_config,
     fingerprint,
+    store_config,
     verify_compatibility,
 )
 from streamboost.pipelines.config.file import parse
@@ -187,13 +187,13 @@ def test_a_changed_key_is_taken_or_refused_with_what_it_was(
     state, before = State(tmp_path / "state"), made(tmp_path, base)
     after = made(tmp_path, base, section, **WITH.get((section, key), {}), **{key: value})
     with state.locked():
-        adopt_config(before, state, begun=False)
+        store_config(before, state, begun=False)
         if may:
-            adopt_config(after, state, begun=True)
+            store_config(after, state, begun=True)
             assert state.fingerprint() == fingerprint(before, state.fingerprint().partition(":")[0])
             return
         with pytest.raises(StateError) as told:
-            adopt_config(after, state, begun=True)
+            store_config(after, state, begun=True)
     was = before.written[section].get(key)
     was = "not set" if was is None else toml.format_value(was)
     assert f"[{section}] {key} was {was} and is {toml.format_value(value)}" in str(told.value)

@@ -9,7 +9,7 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.features.fields import Field
 from streamboost.pipelines.config import compatibility
-from streamboost.pipelines.config.compatibility import adopt_config, fingerprint
+from streamboost.pipelines.config.compatibility import fingerprint, store_config
 from streamboost.pipelines.config.field_changes import added_fields
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.state.folder import State
@@ -154,9 +154,9 @@ def begun(tmp_path, monkeypatch):
 
     def go_on(before, after, schema):
         with state.locked():
-            adopt_config(made(tmp_path, before), state, begun=False)
+            store_config(made(tmp_path, before), state, begun=False)
             state.write_schema(schema)
-            adopt_config(made(tmp_path, after), state, begun=True)
+            store_config(made(tmp_path, after), state, begun=True)
         return state
 
     return go_on

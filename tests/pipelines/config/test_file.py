@@ -10,8 +10,8 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError
 from streamboost.learner.estimators import default_estimator
 from streamboost.pipelines.config import toml
-from streamboost.pipelines.config.compatibility import bound_config, fingerprint
-from streamboost.pipelines.config.connectors.formats import registry_of
+from streamboost.pipelines.config.compatibility import fingerprint, unchangeable_settings
+from streamboost.pipelines.config.connectors.formats import open_schema_registry
 from streamboost.pipelines.config.connectors.registry import ENDPOINTS, section_classes
 from streamboost.pipelines.config.file import load, parse
 from streamboost.pipelines.config.learner import STRATEGIES
@@ -434,7 +434,7 @@ def test_a_secret_is_shown_nowhere(tmp_path):
 )
 def test_a_value_is_masked_in_whatever_form_it_is_told(tmp_path, value):
     config = made(tmp_path, {"SECRET": value, "EMPTY": ""}, source={"path": "${SECRET}${EMPTY}"})
-    path = config.resolve(config.sections.source.path)
+    path = config.resolve_path(config.sections.source.path)
     within = f"\"it's {value}"
     for told in (
         value,
@@ -514,8 +514,8 @@ def test_the_written_configuration_reads_back_as_itself(tmp_path):
 def test_relative_paths_start_at_the_file(tmp_path):
     (tmp_path / "p.toml").write_text(toml.format_sections(LEAST))
     config = load(tmp_path / "p.toml")
-    assert config.resolve("x/y") == tmp_path.resolve() / "x/y"
-    assert config.resolve("/x/y").as_posix() == "/x/y"
+    assert config.resolve_path("x/y") == tmp_path.resolve() / "x/y"
+    assert config.resolve_path("/x/y").as_posix() == "/x/y"
 
 
 def test_files_that_cannot_be_read_are_refused_with_what_to_do(tmp_path):
@@ -712,7 +712,7 @@ def test_a_registry_may_move_and_its_password_is_never_shown(tmp_path):
     after = made(tmp_path, {"PASSWORD": "hunter2"}, base=AVRO, schema_registry=account)
     assert fingerprint(before, "salt") == fingerprint(after, "salt")
     assert "hunter2" not in after.to_toml()
-    registry = registry_of(after.connector_context)
+    registry = open_schema_registry(after.connector_context)
     assert "hunter2" not in repr(registry)
     assert registry.ca == str(tmp_path / "ca.pem")
 
@@ -825,8 +825,12 @@ def test_compressed_files_are_read_and_neither_followed_nor_written(tmp_path):
 
 def test_the_monitors_port_may_change_and_what_is_known_beforehand_may_not(tmp_path):
     plain = made(tmp_path)
-    assert bound_config(made(tmp_path, monitor={"port": 9000})) == bound_config(plain)
-    assert bound_config(made(tmp_path, initial_data={"path": "known.csv"})) != bound_config(plain)
+    assert unchangeable_settings(made(tmp_path, monitor={"port": 9000})) == unchangeable_settings(
+        plain
+    )
+    assert unchangeable_settings(
+        made(tmp_path, initial_data={"path": "known.csv"})
+    ) != unchangeable_settings(plain)
     (line,) = problems(tmp_path, monitor={"port": 70_000})
     assert line.startswith("[monitor] port")
 

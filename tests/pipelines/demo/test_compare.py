@@ -89,7 +89,7 @@ def test_the_seed_drives_the_learner_and_never_the_order(tmp_path):
                 seed=seed,
                 budget=0.1,
                 stop=stop,
-                show=lambda progress, stop=stop: progress.records >= 300 and stop.request(),
+                show=lambda progress, stop=stop: progress.records >= 300 and stop.request_stop(),
             )
         )
         log = tmp_path / name / "margin" / "state" / "log.db"
@@ -109,7 +109,7 @@ def test_the_budget_sets_the_share(tmp_path):
 
 
 def test_repeat_last_gives_the_newest_label_of_earlier_batches(rows, folder):
-    truth = demo.true_labels()
+    truth = demo.load_true_labels()
     requests = read(folder / "margin" / "state" / "log.db", "requests")
     asked = [int(json.loads(payload)["id"]) for payload in requests]
     hits = 0
@@ -139,7 +139,7 @@ def test_a_stop_ends_the_demo_without_a_row(tmp_path):
             seed=0,
             budget=0.1,
             stop=stop,
-            show=lambda progress: progress.records >= 100 and stop.request(),
+            show=lambda progress: progress.records >= 100 and stop.request_stop(),
         )
     )
     assert rows == []

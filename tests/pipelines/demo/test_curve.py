@@ -1,5 +1,5 @@
 from streamboost.pipelines.demo.compare import PrequentialAccuracy, RunProgress
-from streamboost.pipelines.demo.curve import Axes, LabelCurves, curves_text
+from streamboost.pipelines.demo.curve import Axes, LearningCurves, render_curves
 
 
 def progress(labels, recent, repeated=0.3):
@@ -7,7 +7,7 @@ def progress(labels, recent, repeated=0.3):
 
 
 def curves_of(*states):
-    curves = LabelCurves()
+    curves = LearningCurves()
     for state in states:
         curves.add(state)
     return curves
@@ -48,15 +48,20 @@ def test_a_long_curve_is_thinned_evenly_over_a_logarithmic_axis():
 
 
 def test_axes_hold_all_points_and_name_round_numbers():
-    axes = Axes.covering({"margin": [(7, 0.42), (80, 0.88)], "all": [(20, 0.5), (3_000, 0.97)]})
+    axes = Axes.from_curves({"margin": [(7, 0.42), (80, 0.88)], "all": [(20, 0.5), (3_000, 0.97)]})
     assert (axes.first, axes.last, axes.low, axes.high) == (7, 3_000, 0.4, 1.0)
     assert list(axes.ticks()) == [10, 100, 1_000]
-    assert (axes.x(7), axes.x(3_000), axes.y(0.4), axes.y(1.0)) == (0, 1, 0, 1)
+    assert (
+        axes.x_position(7),
+        axes.x_position(3_000),
+        axes.y_position(0.4),
+        axes.y_position(1.0),
+    ) == (0, 1, 0, 1)
 
 
 def test_a_single_point_and_a_perfect_one_can_be_drawn():
     for points in ([(3, 0.5)], [(3, 1.0)], [(3, 0.0)], [(1, 1.0), (2, 1.0)]):
-        text = curves_text({"margin": points}, 60).plain
+        text = render_curves({"margin": points}, 60).plain
         rows = [line for line in text.splitlines() if "|" in line]
         assert sum("*" in row for row in rows) == 1
 
@@ -64,7 +69,7 @@ def test_a_single_point_and_a_perfect_one_can_be_drawn():
 def test_curves_stand_at_their_heights_within_the_width():
     curves = {"margin": [(10, 0.5), (100, 1.0)], "all": [(10, 0.0), (1_000, 0.5)]}
     for width in (40, 80, 100):
-        lines = curves_text(curves, width).plain.splitlines()
+        lines = render_curves(curves, width).plain.splitlines()
         rows = [line for line in lines if "|" in line]
         assert max(len(line) for line in lines) <= max(width, len(lines[0]))
         assert "*" in rows[0]

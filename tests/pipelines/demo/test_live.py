@@ -15,7 +15,14 @@ from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.errors import ConfigurationError, StateError, UnavailableError
 from streamboost.pipelines.cli import demo as cli_demo
 from streamboost.pipelines.demo import live as demo_serve
-from streamboost.pipelines.demo.live import FAST, FIRST, OURS, PACE, PageOpener, StreamSimulator
+from streamboost.pipelines.demo.live import (
+    FAST,
+    FIRST,
+    OURS,
+    PACE,
+    RecordCountObserver,
+    StreamSimulator,
+)
 from streamboost.pipelines.shutdown import StopToken
 
 
@@ -150,19 +157,19 @@ def test_every_third_request_is_answered_once_the_pages_are_open_and_the_rest_is
         closing(StreamSimulator(log, records, truth, clock=lambda: now[0])) as player,
         closing(SqliteSink(log, "requests")) as requests,
     ):
-        player.write_due()
+        player.write_due_records()
         now[0] = 2.0
-        player.write_due()
+        player.write_due_records()
         assert len(read(log, "records")) == 2 * FAST
         now[0] = FIRST / FAST + 5.5
-        player.write_due()
+        player.write_due_records()
         written = read(log, "records")
         assert len(written) == FIRST + int(5.5 * PACE)
         assert [int(record["id"]) for record in written] == list(range(len(written)))
         assert written[60]["x"] == written[10]["x"]
         ids = range(FIRST - 5, FIRST + 2 * OURS)
         ask(requests, ids)
-        player.write_due()
+        player.write_due_records()
     labels = {int(label["id"]): label["label"] for label in read(log, "labels")}
     assert labels == {id: str(id % 50) for id in labels}
     assert [id for id in labels if id >= FIRST] == [FIRST + OURS - 1, FIRST + 2 * OURS - 1]
@@ -178,16 +185,16 @@ def test_a_demo_that_goes_on_brings_new_records_and_answers_nothing_twice(tmp_pa
 
     with player() as first, closing(SqliteSink(log, "requests")) as requests:
         now[0] = seconds
-        first.write_due()
+        first.write_due_records()
         ask(requests, [7, 8])
-        first.write_due()
+        first.write_due_records()
         n = len(read(log, "records"))
         ask(requests, [9])  # open when it ended: to be answered by whom it is left to
         with player() as second:
-            second.write_due()
+            second.write_due_records()
             assert (second.start, len(read(log, "records"))) == (n, n)
             now[0] += 10.0
-            second.write_due()
+            second.write_due_records()
             due = FIRST - n + PACE * (10.0 - (FIRST - n) / FAST) if n < FIRST else 10.0 * PACE
             ids = [int(record["id"]) for record in read(log, "records")]
             assert ids == list(range(n + int(due)))
@@ -208,12 +215,12 @@ def test_the_pages_open_once_the_first_records_are_judged():
     class Batch:
         n_predicted = FIRST // 2
 
-    opening = PageOpener(FIRST)
-    opening.committed(Batch())
+    opening = RecordCountObserver(FIRST)
+    opening.on_commit(Batch())
     assert not opening.opened.is_set()
-    opening.committed(Batch())
+    opening.on_commit(Batch())
     assert opening.opened.is_set()
-    assert PageOpener(0).opened.is_set(), "one that goes on has judged them"
+    assert RecordCountObserver(0).opened.is_set(), "one that goes on has judged them"
 
 
 def test_records_that_somebody_else_brings_are_theirs_to_answer(tmp_path):
@@ -226,13 +233,13 @@ def test_records_that_somebody_else_brings_are_theirs_to_answer(tmp_path):
         foreign = ["mine", "-1", str(FAST), "9" * 5_000]
         requests.write([json.dumps({"id": id}).encode() for id in [*foreign, "7"]])
         requests.flush()
-        player.write_due()
+        player.write_due_records()
     assert [label["id"] for label in read(log, "labels")] == ["7"]
 
 
 def test_a_player_that_fails_ends_the_demo():
     class Broken:
-        def write_due(self):
+        def write_due_records(self):
             raise UnavailableError("no space is left")
 
     class Server:

@@ -33,7 +33,8 @@ def test_elsewhere_a_line_comes_now_and_then_and_at_the_end():
 
 def test_the_table_has_a_line_for_each_row_and_fits_a_narrow_terminal():
     rows = [
-        demo.Result(name, 2_310, 231, 0.871, 0.962, 0.87, 0.8, 2_888) for name in demo.STRATEGIES
+        demo.StrategyResult(name, 2_310, 231, 0.871, 0.962, 0.87, 0.8, 2_888)
+        for name in demo.STRATEGIES
     ]
     console = Console(file=io.StringIO(), width=80)
     console.print(screen.results_table(rows))
@@ -65,7 +66,8 @@ def test_one_label_is_one_label():
 @pytest.mark.parametrize("width", range(73, 81))
 def test_nothing_in_the_table_wraps(width):
     rows = [
-        demo.Result(name, 2_310, 231, 0.871, 0.962, 0.87, 0.8, 2_888) for name in demo.STRATEGIES
+        demo.StrategyResult(name, 2_310, 231, 0.871, 0.962, 0.87, 0.8, 2_888)
+        for name in demo.STRATEGIES
     ]
     console = Console(file=io.StringIO(), width=width)
     console.print(screen.results_table(rows))

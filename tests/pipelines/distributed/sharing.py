@@ -14,11 +14,11 @@ from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Schedule
 from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.distributed.learning import LearnerSinks, LearningPipeline
-from streamboost.pipelines.distributed.model_log import ModelLog, ModelPublisher
+from streamboost.pipelines.distributed.model_log import ModelLogReader, SnapshotEncoder
 from streamboost.pipelines.distributed.partition_task import PartitionTask, TaskSettings
 from streamboost.pipelines.runner.batch import BatchInputs
 from streamboost.pipelines.runner.label_join import LabelJoin
-from streamboost.pipelines.state.versions import Versions
+from streamboost.pipelines.state.versions import CommitteeStore
 from streamboost.query.config import QueryConfig
 
 FIELDS = {"a": "number", "b": "number", "place": "category", "note": "text"}
@@ -91,8 +91,8 @@ def split(messages):
 
 def edition_of(learner, schema, number=1):
     """Return what a scorer makes of what a learner publishes."""
-    editions = ModelLog(make_learner, "topic 'committees'")
-    editions.read(split(ModelPublisher().encode_snapshot(number, schema, learner)))
+    editions = ModelLogReader(make_learner, "topic 'committees'")
+    editions.read(split(SnapshotEncoder().encode_snapshot(number, schema, learner)))
     return editions.newest
 
 
@@ -115,7 +115,7 @@ class Learned:
     def __init__(self, schema, training="inline", truth=label_of, relabel=0.0, **more):
         learner = make_learner(schema, training=training, relabel=relabel)
         join = LabelJoin(WindowSize.parse("1h"), WindowSize.parse("1d"), learner.n_features)
-        self.pipeline = LearningPipeline(schema, learner, join, Versions(None, 3), **more)
+        self.pipeline = LearningPipeline(schema, learner, join, CommitteeStore(None, 3), **more)
         self.inputs, self.effects, self.progress = [], [], []
         self.outputs = LearnerSinks(*(MemorySink(MemoryLog()) for _ in range(4)))
         self.step([], [])

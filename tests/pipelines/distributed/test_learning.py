@@ -224,7 +224,7 @@ def forget(learned):
     pipeline = learned.pipeline
     for tick in (10_000_000, 20_000_000):
         pipeline.step(BatchInputs(tick, {}, [], []), None)
-    assert pipeline.join.needs_record("other")
+    assert pipeline.join.lacks_record("other")
 
 
 PEOPLE = ("ann", "bob", "dan")

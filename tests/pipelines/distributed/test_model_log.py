@@ -5,7 +5,7 @@ import pytest
 
 from streamboost.errors import StateError
 from streamboost.pipelines.distributed import model_log
-from streamboost.pipelines.distributed.model_log import ModelLog, ModelPublisher
+from streamboost.pipelines.distributed.model_log import ModelLogReader, SnapshotEncoder
 from tests.pipelines.distributed.sharing import (
     edition_of,
     make_learner,
@@ -46,13 +46,13 @@ def test_before_the_first_label_a_scorer_knows_nothing_and_says_so():
 
 
 def test_tables_that_have_not_changed_are_not_written_again():
-    schema, publisher = mixed(), ModelPublisher()
+    schema, publisher = mixed(), SnapshotEncoder()
     learner = taught(schema)
     whole = split(publisher.encode_snapshot(1, schema, learner))
     same = split(publisher.encode_snapshot(2, schema, learner))
     assert {key for key, _ in whole} > {b"manifest", b"committee/0", b"about/0"}
     assert [key for key, _ in same] == [b"manifest"]
-    editions = ModelLog(make_learner, "topic")
+    editions = ModelLogReader(make_learner, "topic")
     editions.read([*whole, *same])
     assert editions.newest.number == 2
 
@@ -60,18 +60,18 @@ def test_tables_that_have_not_changed_are_not_written_again():
 def test_large_tables_are_cut_and_put_together_again(monkeypatch):
     monkeypatch.setattr(model_log, "CHUNK", 1_000)
     schema = numbers()
-    messages = split(ModelPublisher().encode_snapshot(1, schema, taught(schema)))
+    messages = split(SnapshotEncoder().encode_snapshot(1, schema, taught(schema)))
     assert len(messages) > 5
     assert all(len(value) <= 1_000 for key, value in messages if key != b"manifest")
-    editions = ModelLog(make_learner, "topic")
+    editions = ModelLogReader(make_learner, "topic")
     editions.read(messages)
     assert editions.newest.version >= 1
 
 
 def test_an_edition_whose_end_has_not_come_changes_nothing():
-    schema, publisher = numbers(), ModelPublisher()
+    schema, publisher = numbers(), SnapshotEncoder()
     learner = taught(schema)
-    editions = ModelLog(make_learner, "topic")
+    editions = ModelLogReader(make_learner, "topic")
     editions.read(split(publisher.encode_snapshot(1, schema, learner)))
     teach(learner, schema, records(60, seed=6))
     later = split(publisher.encode_snapshot(2, schema, learner))
@@ -82,28 +82,28 @@ def test_an_edition_whose_end_has_not_come_changes_nothing():
 
 
 def test_compaction_takes_nothing_that_the_newest_edition_needs():
-    schema, publisher, kept = numbers(), ModelPublisher(), {}
+    schema, publisher, kept = numbers(), SnapshotEncoder(), {}
     learner = taught(schema)
     for number in range(1, 5):
         for key, value in split(publisher.encode_snapshot(number, schema, learner)):
             kept.pop(key, None)
             kept[key] = value
         teach(learner, schema, records(30, seed=number))
-    editions = ModelLog(make_learner, "topic")
+    editions = ModelLogReader(make_learner, "topic")
     editions.read(kept.items())
     assert editions.newest.number == 4
 
 
 def test_an_edition_that_lacks_a_part_is_refused():
     schema = numbers()
-    messages = split(ModelPublisher().encode_snapshot(1, schema, taught(schema)))
-    behind = ModelLog(make_learner, "topic")
+    messages = split(SnapshotEncoder().encode_snapshot(1, schema, taught(schema)))
+    behind = ModelLogReader(make_learner, "topic")
     behind.read(messages[1:], is_complete=False)
     assert behind.newest is None, "a later one is on its way"
     with pytest.raises(StateError, match=r"table 'committee' .* not whole.*streamboost learn"):
-        ModelLog(make_learner, "topic").read([m for m in messages if m[0] != b"committee/0"])
+        ModelLogReader(make_learner, "topic").read([m for m in messages if m[0] != b"committee/0"])
     with pytest.raises(StateError, match="no manifest"):
-        ModelLog(make_learner, "topic").read([(b"manifest", b"{")])
+        ModelLogReader(make_learner, "topic").read([(b"manifest", b"{")])
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_an_edition_that_lacks_a_part_is_refused():
 )
 def test_what_is_no_manifest_is_refused_until_a_learner_writes_another(value):
     schema = numbers()
-    messages = split(ModelPublisher().encode_snapshot(1, schema, taught(schema)))
+    messages = split(SnapshotEncoder().encode_snapshot(1, schema, taught(schema)))
     with pytest.raises(StateError, match=r"no manifest.*start `streamboost learn` again"):
-        ModelLog(make_learner, "topic").read([*messages, (b"manifest", value)])
-    editions = ModelLog(make_learner, "topic")
+        ModelLogReader(make_learner, "topic").read([*messages, (b"manifest", value)])
+    editions = ModelLogReader(make_learner, "topic")
     editions.read([(b"manifest", value), (b"\xff", b""), (None, b"x"), *messages])
     assert editions.newest.number == 1

@@ -25,8 +25,8 @@ def run(edition, given, newest=None, messages=()):
     """Have a task, resumed if there is an entry, take batches; return their steps."""
     one = task(newest)
     if newest is not None:
-        start, end = one.retained_range
-        one.resume([m for m in messages if start <= m.offset < end], edition)
+        start, end = one.replay_range
+        one.restore([m for m in messages if start <= m.offset < end], edition)
     return [one.step(batch, edition, 1_000, 0) for batch in given]
 
 
@@ -67,7 +67,7 @@ def test_an_entry_says_what_it_read_and_by_what_it_was_predicted():
     entry = entry_of(step)
     assert (entry.start, entry.end, entry.records, entry.dead) == (100, 121, 9, 1)
     assert (entry.edition, entry.version, entry.sequence) == (12, edition.version, 1)
-    assert entry.unlabelled_sums().tally.records + len(entry.asked) == 9
+    assert entry.decode_sums().tally.records + len(entry.asked) == 9
     assert [json.loads(p)["partition"] for p in step.messages.predictions] == [0] * 9
 
 

@@ -8,7 +8,7 @@ import pytest
 from streamboost.connectors.kafka.admin import add_partitions
 from streamboost.errors import DeletedError, UnavailableError
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.state.commands import Command, queue_command
 from tests.pipelines.scored_distributed import (
     assert_budgets_were_kept,
@@ -81,7 +81,7 @@ def test_a_class_that_is_merged_is_predicted_no_more_and_the_replay_is_the_same(
     labels = [p["label"] for _, p in world.read("predictions")[0]]
     assert {*labels[before - 20 : before]} == {"a", "b"}
     assert {*labels[before:]} == {"b"}
-    assert "bit for bit" in verify(world.config)
+    assert "bit for bit" in verify_replay(world.config)
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ def test_the_learner_asks_again_among_the_requests_of_scorers(make_world, scorer
     ledger = world.known()["ledger"]
     assert (ledger["requests"], ledger["again"]) == (len(requests), len(again))
     assert ledger["requests"] <= 0.2 * world.sent
-    assert "bit for bit" in verify(world.config)
+    assert "bit for bit" in verify_replay(world.config)
 
 
 @pytest.mark.slow

@@ -155,14 +155,14 @@ def test_labels_that_cannot_be_written_are_refused_at_once(make_config, studio):
     config = make_config(labels={"connector": "river", "dataset": "Phishing", "delay": 1})
     with pytest.raises(ConfigurationError, match=r"\[labels\] cannot be written to"):
         turn(config)
-    (finding,) = [one for one in checking.check(config) if one.part == "label_studio"]
+    (finding,) = [one for one in checking.check_pipeline(config) if one.part == "label_studio"]
     assert not finding.ok
     assert finding.text.startswith("[labels] cannot be written to")
 
 
 def test_check_tries_the_project(config, studio):
     def found():
-        (finding,) = [one for one in checking.check(config) if one.part == "label_studio"]
+        (finding,) = [one for one in checking.check_pipeline(config) if one.part == "label_studio"]
         return finding
 
     assert found().ok
@@ -206,7 +206,7 @@ def test_requests_in_a_file_that_was_rotated_are_each_read_once(tmp_path):
                 path.rename(path.with_name("requests.jsonl.1"))
             path.write_text("".join(f'{{"id": "{part}/{i}"}}\n' for i in range(n)))
             with closing(JsonLinesSource(path, follow=True)) as source:
-                book.resume("requests", source)
+                book.seek_to_stored_position("requests", source)
                 while found := source.poll(2):
                     read += [json.loads(message.payload)["id"] for message in found]
                     book.add_requests("requests", source.position(), [], source.bookmark)

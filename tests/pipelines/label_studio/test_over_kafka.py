@@ -32,14 +32,14 @@ def test_requests_and_labels_may_be_topics(stand_in, tmp_path, kafka_servers):
     }
     config = parse(tables, tmp_path, environment={"TOKEN": LEGACY})
     create_topics(config)
-    with closing(config.sections.requests.sink(config.connector_context)) as sink:
+    with closing(config.sections.requests.create_sink(config.connector_context)) as sink:
         sink.write([request("1"), request("2")])
         sink.flush()
     turn(config)
     stand_in.annotate(stand_in.by_record()["2"][0], "right")
     turn(config)
     turn(config)
-    with closing(config.sections.labels.source(config.connector_context)) as source:
+    with closing(config.sections.labels.create_source(config.connector_context)) as source:
         (label,) = source.poll(10)
     assert json.loads(label.payload)["id"] == "2"
     assert Counter(len(n) for n in stand_in.by_record().values()) == {1: 2}

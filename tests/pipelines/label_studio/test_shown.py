@@ -106,7 +106,7 @@ def test_one_that_is_refused_is_set_aside_and_the_others_go_in(refusing, studio,
     (told,) = [one.getMessage() for one in caplog.records if "set aside" in one.getMessage()]
     assert "the request for record '2'" in told
     assert "is of type 'dict', but the object tag Text expects" in told
-    (found,) = [one for one in checking.check(refusing) if one.part == "label_studio"]
+    (found,) = [one for one in checking.check_pipeline(refusing) if one.part == "label_studio"]
     assert "; set aside: 1 requests, the last as project" in found.text
     studio.annotate(studio.by_record()["3"][0], "left")
     turn(refusing)

@@ -101,7 +101,7 @@ def samples(tmp_path_factory, make_records):
     try:
         text = until(answered)
     finally:
-        stop.request()
+        stop.request_stop()
         thread.join()
     found = defaultdict(list)
     for family in text_string_to_metric_families(text):

@@ -274,7 +274,7 @@ def test_a_pipeline_is_ready_once_it_runs_and_not_while_it_retries(world, make_r
         until(lambda: loop.is_ready)
     finally:
         failing.clear()
-        loop.stop.request()
+        loop.stop.request_stop()
         thread.join()
     assert not loop.is_ready
 

@@ -7,7 +7,7 @@ import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSink
 from streamboost.errors import ConnectorError
-from streamboost.pipelines.app.inspect import describe, description_text
+from streamboost.pipelines.app.inspect import describe_pipeline, format_description
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.monitoring.last_error import LastErrorFile, read_last_error
@@ -45,15 +45,15 @@ def test_inspect_shows_what_ended_the_run(tmp_path, make_records):
     config = written(tmp_path, make_records(20)[0])
     path = tmp_path / "records.jsonl"
     run(config, until_idle=True)
-    assert describe(config.state)["last_error"] is None
+    assert describe_pipeline(config.state)["last_error"] is None
     path.write_text("")
     with pytest.raises(ConnectorError, match="truncated"):
         run(config, until_idle=True)
-    found = describe(config.state)["last_error"]
+    found = describe_pipeline(config.state)["last_error"]
     assert found["sequence"] == 2
     assert "records.jsonl was truncated" in found["text"]
-    assert f"last error       {found['time']}, after batch 2: " in description_text(
-        describe(config.state)
+    assert f"last error       {found['time']}, after batch 2: " in format_description(
+        describe_pipeline(config.state)
     )
 
 
@@ -69,9 +69,9 @@ def test_inspect_shows_how_much_is_left_to_read(tmp_path, make_records):
         run(config, until_idle=True)
         sink.write([b"{}"] * 1_234)
         sink.flush()
-    found = describe(config.state, config)
+    found = describe_pipeline(config.state, config)
     assert found["lag"] == {"records": 1_234, "labels": 0}
-    assert "1,234 more to be read" in description_text(found)
+    assert "1,234 more to be read" in format_description(found)
 
 
 def test_inspect_shows_how_many_bytes_of_a_file_are_left(tmp_path, make_records):
@@ -82,19 +82,19 @@ def test_inspect_shows_how_many_bytes_of_a_file_are_left(tmp_path, make_records)
     config = parse(tables, tmp_path, environment={})
     run(config, until_idle=True)
     path.write_bytes(b"".join(lines) + b" " * 1_233 + b"\n")
-    found = describe(config.state, config)
+    found = describe_pipeline(config.state, config)
     assert found["lag"]["records"] == 1_234
-    assert "1,234 more bytes to be read" in description_text(found)
+    assert "1,234 more bytes to be read" in format_description(found)
 
 
 def test_inspect_does_not_say_of_a_learner_that_it_predicts(tmp_path, make_records):
     config = written(tmp_path, make_records(20)[0])
     run(config, until_idle=True)
-    found = describe(config.state)
+    found = describe_pipeline(config.state)
     assert not found["distributed"]
-    said = description_text(found)
+    said = format_description(found)
     assert "records          continues after" in said
     assert "records                 20  records predicted" in said
-    said = description_text(found | {"distributed": True})
+    said = format_description(found | {"distributed": True})
     assert "progress         continues after" in said
     assert "records                 20  requested records received by the learner" in said

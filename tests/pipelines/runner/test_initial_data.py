@@ -8,10 +8,10 @@ import pytest
 
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.app.check import check
-from streamboost.pipelines.app.inspect import describe, description_text
+from streamboost.pipelines.app.check import check_pipeline
+from streamboost.pipelines.app.inspect import describe_pipeline, format_description
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
@@ -47,7 +47,7 @@ def prepared(tmp_path, make_records):
 
 def outcome(folder):
     run(config(folder), until_idle=True)
-    return describe(folder / "state")["checkpoint"]
+    return describe_pipeline(folder / "state")["checkpoint"]
 
 
 def test_they_are_learned_before_the_first_record_and_cost_nothing(prepared):
@@ -61,12 +61,14 @@ def test_they_are_learned_before_the_first_record_and_cost_nothing(prepared):
     assert saved["ledger"]["answered"] == saved["join"]["labels"] == 0
     assert 0 < saved["ledger"]["requests"] <= 30
     assert saved["dead_letters"] == 1
-    assert "50  labels known beforehand" in description_text(describe(prepared / "state"))
+    assert "50  labels known beforehand" in format_description(
+        describe_pipeline(prepared / "state")
+    )
 
 
 def test_a_replay_learns_them_again_in_the_same_bits(prepared):
     outcome(prepared)
-    assert "batches 1 to 9 replayed: bit for bit" in verify(config(prepared))
+    assert "batches 1 to 9 replayed: bit for bit" in verify_replay(config(prepared))
 
 
 def test_the_next_run_does_not_learn_them_twice(prepared):
@@ -83,7 +85,9 @@ def test_a_kill_amid_them_loses_and_repeats_nothing(prepared):
 
 
 def test_check_tries_them(prepared):
-    (found,) = [finding for finding in check(config(prepared)) if finding.part == "initial_data"]
+    (found,) = [
+        finding for finding in check_pipeline(config(prepared)) if finding.part == "initial_data"
+    ]
     assert (found.ok, found.text) == (
         True,
         "51 messages read, 50 to be learned. 1 of 51 would be dead letters: missing_label.",

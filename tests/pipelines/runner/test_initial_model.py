@@ -12,10 +12,10 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConfigurationError, StateError
-from streamboost.pipelines.app.check import check
-from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.check import check_pipeline
+from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.runner.initial_data import deploy_initial_model
 from streamboost.pipelines.state.folder import State
@@ -60,7 +60,7 @@ def prepared(tmp_path, make_records):
 
 def outcome(folder, **sections):
     run(config(folder, **sections), until_idle=True)
-    return describe(folder / "state")["checkpoint"]
+    return describe_pipeline(folder / "state")["checkpoint"]
 
 
 def predictions(folder):
@@ -74,7 +74,7 @@ def entries(folder):
 
 
 def finding(folder, **sections):
-    return next(f for f in check(config(folder, **sections)) if f.part == "committee")
+    return next(f for f in check_pipeline(config(folder, **sections)) if f.part == "committee")
 
 
 def test_it_predicts_the_first_record_as_it_did_where_it_was_trained(prepared):
@@ -101,13 +101,15 @@ def test_a_few_labels_do_not_take_its_place(prepared):
 def test_it_is_replaced_where_the_schedule_says_so(prepared):
     saved = outcome(prepared, schedule={"first": 30, "promotion": "always"})
     assert saved["committee"]["version"] > 1
-    assert "batches 1 to" in verify(config(prepared, schedule={"first": 30, "promotion": "always"}))
+    assert "batches 1 to" in verify_replay(
+        config(prepared, schedule={"first": 30, "promotion": "always"})
+    )
 
 
 def test_a_replay_begins_with_it_also_where_its_file_is_gone(prepared):
     outcome(prepared)
     (prepared / MODEL).unlink()
-    assert "bit for bit" in verify(config(prepared))
+    assert "bit for bit" in verify_replay(config(prepared))
 
 
 def test_a_run_without_checkpoints_comes_to_the_same_bits(prepared):
@@ -201,7 +203,7 @@ def test_fields_may_be_numbers_of_mixed_records(prepared):
     mixed = {"schema": {"numeric": "auto", "fields": {"a": "number", "b": "number"}}}
     outcome(prepared, **mixed)
     assert {one["version"] for one in predictions(prepared)} == {1}
-    assert "bit for bit" in verify(config(prepared, **mixed))
+    assert "bit for bit" in verify_replay(config(prepared, **mixed))
 
 
 @pytest.mark.parametrize("section", ["model", "features"])

@@ -271,7 +271,7 @@ def test_the_window_keeps_rows_and_ids_together_while_it_grows_and_moves():
         assert left == [str(i) for i in range(oldest, max(0, count - 300))]
         oldest = max(0, count - 300)
         assert len(window) == count - oldest
-        assert window.rows()[:, 0].tolist() == list(range(oldest, count))
+        assert window.feature_rows()[:, 0].tolist() == list(range(oldest, count))
         assert all(window[str(i)].x[0] == i for i in range(oldest, count, 50))
 
 
@@ -300,5 +300,5 @@ def test_a_span_that_is_neither_records_nor_a_time_is_refused(value):
 
 
 def test_only_a_span_in_time_has_an_end_that_can_be_told():
-    assert WindowSize.parse("2h").end(StreamTime(5, 1_000)) == 7_201_000
-    assert WindowSize.parse(5).end(StreamTime(5, 1_000)) is None
+    assert WindowSize.parse("2h").end_time_ms(StreamTime(5, 1_000)) == 7_201_000
+    assert WindowSize.parse(5).end_time_ms(StreamTime(5, 1_000)) is None

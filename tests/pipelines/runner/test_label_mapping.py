@@ -137,20 +137,20 @@ def test_merging_follows_what_was_merged_before():
     classes.apply_class_command(Command("merge", None, "b", "c"), "string")
     assert classes.current_class("a") == "c"
     with pytest.raises(StateError, match="'a' was merged into 'c' before"):
-        classes.classes_of_command(Command("merge", None, "c", "a"), "string")
+        classes.resolve_command_classes(Command("merge", None, "c", "a"), "string")
     classes.apply_class_command(Command("drop", None, "c"), "string")
     assert classes.current_class("a") is None
     with pytest.raises(StateError, match="the class 'c' was dropped: merge into another"):
-        classes.classes_of_command(Command("merge", None, "x", "c"), "string")
+        classes.resolve_command_classes(Command("merge", None, "x", "c"), "string")
 
 
 def test_classes_are_of_the_kind_that_labels_are():
     classes = LabelMapping()
     assert classes.apply_class_command(Command("merge", None, "7", "1"), "integer") == (7, 1)
     with pytest.raises(StateError, match="labels here are whole numbers"):
-        classes.classes_of_command(Command("drop", None, "spam"), "integer")
+        classes.resolve_command_classes(Command("drop", None, "spam"), "integer")
     with pytest.raises(StateError, match="no label has come yet"):
-        classes.classes_of_command(Command("drop", None, "spam"), None)
+        classes.resolve_command_classes(Command("drop", None, "spam"), None)
 
 
 def test_a_command_that_cannot_be_obeyed_enters_no_batch(world):

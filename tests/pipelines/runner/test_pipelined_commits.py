@@ -112,7 +112,7 @@ def test_a_stop_leaves_a_commit_that_waits_one_more_attempt(world, make_records)
     fed(world, make_records)
     world.transaction = Failing(2, [UnavailableError("the broker is away")] * 9)
     loop = world.loop = world.fresh(pipelined_commits=True)
-    loop.stop.wait = lambda seconds: loop.stop.request()
+    loop.stop.wait = lambda seconds: loop.stop.request_stop()
     with pytest.raises(UnavailableError):
         world.run()
     assert len(world.transaction.errors) == 7
@@ -122,7 +122,7 @@ def test_a_stop_leaves_a_commit_that_waits_one_more_attempt(world, make_records)
 
 def test_a_stop_is_orderly_with_the_batch_that_was_worked_on_meanwhile(world, make_records):
     fed(world, make_records)
-    world.loop = world.fresh(lambda effects: world.loop.stop.request(), pipelined_commits=True)
+    world.loop = world.fresh(lambda effects: world.loop.stop.request_stop(), pipelined_commits=True)
     world.run()
     assert world.loop.is_committed
     assert world.transaction.committed().sequence == world.pipeline.sequence == 2
@@ -131,7 +131,7 @@ def test_a_stop_is_orderly_with_the_batch_that_was_worked_on_meanwhile(world, ma
 class Reading(Observer):
     """Notes the newest batch of the pipeline and of the transaction, and is always due."""
 
-    is_due = True
+    is_work_due = True
 
     def __init__(self, world):
         self.world, self.seen = world, []

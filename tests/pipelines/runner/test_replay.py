@@ -180,7 +180,7 @@ def test_a_stop_ends_a_replay_between_two_batches(world, make_records):
     reread = loop.intake.reread_batch
 
     def once(*arguments):
-        loop.stop.request()
+        loop.stop.request_stop()
         return reread(*arguments)
 
     loop.intake.reread_batch = once
@@ -192,7 +192,7 @@ def test_a_rollback_serves_the_old_committee_under_a_new_number(world, make_reco
     feed(world, make_records, 100)
     world.run()
     served = world.pipeline.learner.committee
-    old = world.pipeline.versions.numbers[-3]
+    old = world.pipeline.versions.version_numbers[-3]
     world.tell("pause")
     world.tell("rollback", old)
     feed(world, make_records, 20, 100)
@@ -209,7 +209,7 @@ def test_a_challenger_is_kept_as_a_version_also_while_it_does_not_serve(make_wor
     feed(world, make_records, 100)
     world.run()
     challenger = world.pipeline.learner.trainer.challenger
-    assert challenger.version in world.pipeline.versions.numbers
+    assert challenger.version in world.pipeline.versions.version_numbers
     assert challenger.version not in [entry.promoted for entry in world.entries()]
     world.tell("rollback", challenger.version)
     world.run()

@@ -319,7 +319,7 @@ def test_a_stop_while_a_commit_waits_leaves_it_one_more_attempt(world, make_reco
     world.transaction.abort_next()
 
     def meanwhile(rests):
-        world.loop.stop.request()
+        world.loop.stop.request_stop()
         if not passes:
             world.transaction.abort_next()
 
@@ -374,7 +374,7 @@ def test_a_source_that_may_recover_is_polled_again_and_the_other_loses_nothing(
 def test_a_stop_while_a_source_is_away_is_orderly(world, make_records):
     world.feed(make_records(25)[0])
     loop = with_failing_labels(world)
-    loop.stop = Resting(lambda rests: loop.stop.request())
+    loop.stop = Resting(lambda rests: loop.stop.request_stop())
     world.run()
     assert loop.is_committed
     assert world.read("predictions") == []
@@ -402,7 +402,7 @@ def test_it_waits_for_more_until_it_is_asked_to_stop(world, make_records):
     world.feed(make_records(10)[0])
     world.feed(make_records(10, start=10)[0])
     assert seen.wait(30)
-    world.loop.stop.request()
+    world.loop.stop.request_stop()
     thread.join(30)
     assert not thread.is_alive()
     assert len(world.read("predictions")) == 20
@@ -410,7 +410,7 @@ def test_it_waits_for_more_until_it_is_asked_to_stop(world, make_records):
 
 def test_a_stop_asked_for_in_a_batch_takes_effect_after_it(world, make_records):
     world.feed(make_records(50)[0])
-    world.loop = world.fresh(lambda effects: world.loop.stop.request())
+    world.loop = world.fresh(lambda effects: world.loop.stop.request_stop())
     world.run()
     assert world.transaction.committed().sequence == 1
     assert len(world.read("predictions")) == 10
@@ -418,7 +418,7 @@ def test_a_stop_asked_for_in_a_batch_takes_effect_after_it(world, make_records):
 
 def test_a_stop_ends_a_rest_at_once():
     stop = StopToken()
-    threading.Timer(0.01, stop.request).start()
+    threading.Timer(0.01, stop.request_stop).start()
     stop.wait(60)
     assert stop.requested
 

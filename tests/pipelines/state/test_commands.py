@@ -12,9 +12,9 @@ import pytest
 from streamboost.connectors.sqlite.database import Database, append_payloads
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConnectorError
-from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state.commands import FILE, STREAM, Command, CommandSource, queue_command
@@ -121,11 +121,11 @@ def test_a_queue_lost_between_two_runs_stops_nothing_and_is_made_anew(
     assert predicted(tmp_path) == 80
     (warning,) = warnings(caplog)
     assert f"{state / FILE} is lost or cannot be read: " in warning
-    assert describe(state)["last_error"]["text"] == warning
+    assert describe_pipeline(state)["last_error"]["text"] == warning
     queue_command(state, Command("resume"))
     run(config(tmp_path), until_idle=True)
     assert obeyed(tmp_path) == ["pause", "resume", "pause", "resume"]
-    assert "bit for bit" in verify(config(tmp_path))
+    assert "bit for bit" in verify_replay(config(tmp_path))
 
 
 def test_a_queue_lost_while_a_pipeline_runs_stops_nothing_and_is_made_anew(
@@ -145,7 +145,7 @@ def test_a_queue_lost_while_a_pipeline_runs_stops_nothing_and_is_made_anew(
             queue_command(state, Command("pause"))
             until(lambda: len(obeyed(tmp_path)) == 5)
         finally:
-            stop.request()
+            stop.request_stop()
         running.result(60)
     assert obeyed(tmp_path) == ["pause", "resume", "pause", "resume", "pause"]
     assert len([line for line in warnings(caplog) if "lost or cannot be read" in line]) == 1
@@ -177,7 +177,7 @@ def test_a_replay_never_needs_the_queue(state, tmp_path, lose):
     shutil.rmtree(State(state).checkpoints.folder)
     newest = entries(tmp_path)[-1].sequence
     assert run(config(tmp_path), until_idle=True) == newest
-    assert "bit for bit" in verify(config(tmp_path))
+    assert "bit for bit" in verify_replay(config(tmp_path))
 
 
 def test_a_queue_of_an_earlier_release_is_read_on(tmp_path):

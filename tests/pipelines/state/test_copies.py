@@ -11,16 +11,16 @@ import pytest
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.errors import ConfigurationError, ConnectorError, ModelFileError, StateError
 from streamboost.pipelines.app import recovery
-from streamboost.pipelines.app.check import check
-from streamboost.pipelines.app.inspect import describe
-from streamboost.pipelines.app.recovery import checkpoint_copies
+from streamboost.pipelines.app.check import check_pipeline
+from streamboost.pipelines.app.inspect import describe_pipeline
+from streamboost.pipelines.app.recovery import create_copy_store
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.monitoring.last_error import read_last_error
 from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state.commands import Command, queue_command
-from streamboost.pipelines.state.copies import Copies, Copy, FolderTarget
+from streamboost.pipelines.state.copies import CheckpointCopy, CopyStore, FolderTarget
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import ANY_MOMENT, kill
 from tests.pipelines.watching import committing
@@ -64,7 +64,7 @@ def lose(folder, name="lost"):
 
 
 def kept(folder, name="test", copy="copies"):
-    return Copies(FolderTarget(folder / copy), name)
+    return CopyStore(FolderTarget(folder / copy), name)
 
 
 def test_each_checkpoint_is_copied_with_its_committees_and_the_newest_three_stay(tmp_path, grown):
@@ -91,7 +91,7 @@ def test_a_copy_goes_where_fsspec_leads(tmp_path, grown, kind):
     place = f"memory://{tmp_path.name}/copies" if kind == "memory" else f"file://{tmp_path}/far"
     grown(60)
     run(config(tmp_path, place), until_idle=True)
-    copies = checkpoint_copies(config(tmp_path, place))
+    copies = create_copy_store(config(tmp_path, place))
     assert copies.sequences[0] == 6
     assert len(copies.sequences) <= 3
     lose(tmp_path)
@@ -107,7 +107,7 @@ def test_a_lost_state_folder_is_made_again_from_a_copy_and_goes_on_at_its_batch(
 ):
     grown(60)
     run(config(tmp_path), until_idle=True)
-    learned = describe(tmp_path / "state")["checkpoint"]
+    learned = describe_pipeline(tmp_path / "state")["checkpoint"]
     lose(tmp_path)
     grown(100)
     assert run(config(tmp_path), rebuild=True, until_idle=True) == 10
@@ -116,10 +116,10 @@ def test_a_lost_state_folder_is_made_again_from_a_copy_and_goes_on_at_its_batch(
     assert [p["id"] for p in predicted(tmp_path)] == [str(i) for i in range(60, 100)]
     assert {p["sequence"] for p in predicted(tmp_path)} == {7, 8, 9, 10}
     assert min(p["version"] for p in predicted(tmp_path)) >= learned["committee"]["version"] > 0
-    checkpoint = describe(tmp_path / "state")["checkpoint"]
+    checkpoint = describe_pipeline(tmp_path / "state")["checkpoint"]
     assert checkpoint["ledger"]["records"] == 100
     assert checkpoint["committee"]["labels"] == 100
-    assert "bit for bit" in verify(config(tmp_path))
+    assert "bit for bit" in verify_replay(config(tmp_path))
 
 
 def test_what_was_made_again_goes_on_as_the_old_one_would_have(tmp_path, grown):
@@ -157,7 +157,7 @@ def test_streams_in_the_lost_log_and_commands_begin_anew(tmp_path, grown, make_r
     answer(range(40, 45))
     queue_command(tmp_path / "state", Command("resume"))
     run(config(tmp_path, **labels), until_idle=True)
-    checkpoint = describe(tmp_path / "state")["checkpoint"]
+    checkpoint = describe_pipeline(tmp_path / "state")["checkpoint"]
     assert checkpoint["committee"]["labels"] == 45
     assert checkpoint["committee"]["paused"] == 0
 
@@ -171,7 +171,7 @@ def test_a_run_that_is_killed_right_after_the_folder_was_made_again_goes_on(tmp_
     State(tmp_path / "state").checkpoints.remove_after(6)
     assert run(config(tmp_path), until_idle=True) == 10
     assert len(predicted(tmp_path)) == 40
-    assert "batches 7 to 10 replayed" in verify(config(tmp_path))
+    assert "batches 7 to 10 replayed" in verify_replay(config(tmp_path))
 
 
 def test_of_a_state_that_was_just_made_again_nothing_is_said_to_be_replayed(tmp_path, grown):
@@ -179,7 +179,7 @@ def test_of_a_state_that_was_just_made_again_nothing_is_said_to_be_replayed(tmp_
     run(config(tmp_path), until_idle=True)
     lose(tmp_path)
     run(config(tmp_path), rebuild=True, until_idle=True)
-    assert verify(config(tmp_path)).startswith("no batch lies between")
+    assert verify_replay(config(tmp_path)).startswith("no batch lies between")
 
 
 def test_a_folder_that_was_lost_is_not_begun_anew_in_silence(tmp_path, grown):
@@ -188,7 +188,7 @@ def test_a_folder_that_was_lost_is_not_begun_anew_in_silence(tmp_path, grown):
     lose(tmp_path)
     with pytest.raises(StateError, match=r"copy of test's checkpoint of batch 6.*run --rebuild"):
         run(config(tmp_path), until_idle=True)
-    state = next(finding for finding in check(config(tmp_path)) if finding.part == "state")
+    state = next(finding for finding in check_pipeline(config(tmp_path)) if finding.part == "state")
     assert not state.ok
     assert "--rebuild" in state.text
     assert run(config(tmp_path, copy=None), until_idle=True) == 6, "without copies nobody can tell"
@@ -232,7 +232,7 @@ def test_a_copy_that_is_not_whole_is_none(tmp_path, grown, damage):
     flipped = blob[:-9] + bytes([blob[-9] ^ 1]) + blob[-8:]
     path.write_bytes({"cut": blob[: len(blob) // 2], "flipped": flipped, "empty": b""}[damage])
     with pytest.raises(ModelFileError):
-        Copy.decode("it", path.read_bytes())
+        CheckpointCopy.decode("it", path.read_bytes())
     assert copies.newest().sequence == before
     lose(tmp_path)
     assert run(config(tmp_path), rebuild=True, until_idle=True) == 6
@@ -263,7 +263,10 @@ def test_whenever_a_process_is_killed_each_copy_is_whole(tmp_path, grown):
     assert len(died) == 4
     copies = kept(tmp_path)
     for sequence in copies.sequences:
-        assert Copy.decode("it", copies.place.read(copies.file_name(sequence))).sequence == sequence
+        assert (
+            CheckpointCopy.decode("it", copies.place.read(copies.file_name(sequence))).sequence
+            == sequence
+        )
     run(config(tmp_path), until_idle=True)
     assert copies.sequences[0] == 20
     assert all(name.startswith("test.") for name in copies.place.names())
@@ -317,7 +320,7 @@ def test_check_says_whether_the_place_can_be_written(tmp_path, grown):
     grown(20)
 
     def found(place):
-        findings = check(config(tmp_path, place))
+        findings = check_pipeline(config(tmp_path, place))
         return next(finding for finding in findings if finding.part == "copies")
 
     assert found("copies").ok
@@ -366,7 +369,7 @@ def test_the_loop_waits_for_no_copy_and_the_newest_takes_the_place_of_those_that
     grown(200)
     slow = Slow(tmp_path / "copies")
     monkeypatch.setattr(
-        "streamboost.pipelines.app.run.checkpoint_copies", lambda _: Copies(slow, "test")
+        "streamboost.pipelines.app.run.create_copy_store", lambda _: CopyStore(slow, "test")
     )
     seen = []
 
@@ -393,12 +396,12 @@ def test_the_end_of_a_run_waits_for_the_last_copy_but_not_for_ever(tmp_path, mon
             going.wait(60)
 
         beside = recovery.CheckpointCopier(
-            Copies(FolderTarget(tmp_path), "test"), read, told.append
+            CopyStore(FolderTarget(tmp_path), "test"), read, told.append
         )
-        beside.put(7)
+        beside.schedule_copy(7)
         until(begun.is_set)
         if asked:
-            stop.request()
+            stop.request_stop()
         beside.close(stop)
         assert "batch 7 is not copied" in told[0]
         assert "the next run copies it" in told[0]

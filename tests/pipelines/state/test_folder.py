@@ -8,8 +8,8 @@ import pytest
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import StateError
 from streamboost.pipelines.config.compatibility import (
-    adopt_config,
     pipeline_name,
+    store_config,
     verify_compatibility,
 )
 from streamboost.pipelines.config.file import parse
@@ -74,10 +74,10 @@ def test_no_run_is_refused_because_others_look_whether_one_is_running(tmp_path):
 
 
 def test_a_changed_configuration_is_refused_with_what_changed(state, tmp_path):
-    adopt_config(config(tmp_path), state, begun=False)
-    adopt_config(config(tmp_path, batch_records=7), state, begun=True)
+    store_config(config(tmp_path), state, begun=False)
+    store_config(config(tmp_path, batch_records=7), state, begun=True)
     with pytest.raises(StateError, match=r"\[pipeline\] seed was 0 and is 7.*Undo the change"):
-        adopt_config(config(tmp_path, seed=7), state, begun=True)
+        store_config(config(tmp_path, seed=7), state, begun=True)
 
 
 def test_what_changed_is_said_as_the_file_has_it_with_what_may_change(state, tmp_path):
@@ -85,10 +85,10 @@ def test_what_changed_is_said_as_the_file_has_it_with_what_may_change(state, tmp
         tables = {"pipeline": {"name": "test"}, "source": {"connector": "files", "path": "a"}}
         return parse(tables | sections, tmp_path, environment={})
 
-    adopt_config(made(), state, begun=False)
+    store_config(made(), state, begun=False)
     asked = {"connector": "sqlite", "stream": "labels", "path": "labels.db"}
     with pytest.raises(StateError) as told:
-        adopt_config(
+        store_config(
             made(query={"strategy": "random", "budget": 0.3}, labels=asked), state, begun=True
         )
     said = str(told.value)
@@ -106,7 +106,7 @@ def test_a_state_goes_along_when_its_folder_or_the_whole_project_is_moved(tmp_pa
         return parse(tables, folder, environment={})
 
     State(tmp_path / "one" / "state").path.mkdir(parents=True)
-    adopt_config(made(tmp_path / "one"), State(tmp_path / "one" / "state"), begun=False)
+    store_config(made(tmp_path / "one"), State(tmp_path / "one" / "state"), begun=False)
     (tmp_path / "one").rename(tmp_path / "two")
     assert verify_compatibility(
         made(tmp_path / "two"), State(tmp_path / "two" / "state"), begun=True
@@ -120,11 +120,11 @@ def test_a_state_goes_along_when_its_folder_or_the_whole_project_is_moved(tmp_pa
 def test_before_the_first_batch_the_configuration_may_change_and_the_schema_is_found_anew(
     state, tmp_path
 ):
-    adopt_config(config(tmp_path), state, begun=False)
+    store_config(config(tmp_path), state, begun=False)
     state.write_schema(Schema(numeric=["a"]))
-    adopt_config(config(tmp_path), state, begun=False)
+    store_config(config(tmp_path), state, begun=False)
     assert state.schema() == Schema(numeric=["a"])
-    adopt_config(config(tmp_path, seed=7), state, begun=False)
+    store_config(config(tmp_path, seed=7), state, begun=False)
     assert state.schema() is None
     assert pipeline_name(state) == "test"
 
@@ -137,27 +137,27 @@ def test_a_changed_value_of_the_environment_is_refused_and_not_shown(state, tmp_
         }
         return parse(tables, tmp_path, environment={"SECRET": secret})
 
-    adopt_config(made("hunter2"), state, begun=False)
-    adopt_config(made("hunter2"), state, begun=True)
+    store_config(made("hunter2"), state, begun=False)
+    store_config(made("hunter2"), state, begun=True)
     with pytest.raises(StateError, match=r"variable it names \(SECRET\) has another value") as told:
-        adopt_config(made("hunter3"), state, begun=True)
+        store_config(made("hunter3"), state, begun=True)
     assert "hunter" not in str(told.value)
 
 
 def test_a_begun_state_without_its_fingerprint_is_refused_with_what_to_do(state, tmp_path):
-    adopt_config(config(tmp_path), state, begun=False)
+    store_config(config(tmp_path), state, begun=False)
     (state.path / "fingerprint").unlink()
     remedy = r"fingerprint is missing.*from a copy.*To start with an empty state"
     with pytest.raises(StateError, match=remedy):
-        adopt_config(config(tmp_path), state, begun=True)
+        store_config(config(tmp_path), state, begun=True)
 
 
 def test_without_the_configuration_kept_a_changed_one_is_refused(state, tmp_path):
-    adopt_config(config(tmp_path), state, begun=False)
+    store_config(config(tmp_path), state, begun=False)
     state.config.unlink()
     with pytest.raises(StateError, match="what has changed is not known"):
-        adopt_config(config(tmp_path, seed=7), state, begun=True)
-    adopt_config(config(tmp_path), state, begun=True)
+        store_config(config(tmp_path, seed=7), state, begun=True)
+    store_config(config(tmp_path), state, begun=True)
     assert pipeline_name(state) == "test"
 
 
@@ -169,8 +169,8 @@ def test_a_state_that_is_no_folder_is_refused_with_the_mend(tmp_path):
 
 def test_what_cannot_be_read_or_written_is_a_state_error(state, tmp_path):
     attempts = {
-        "fingerprint": lambda: adopt_config(config(tmp_path), state, begun=False),
-        "config.toml": lambda: adopt_config(config(tmp_path), state, begun=False),
+        "fingerprint": lambda: store_config(config(tmp_path), state, begun=False),
+        "config.toml": lambda: store_config(config(tmp_path), state, begun=False),
         "schema.json": lambda: state.write_schema(Schema(numeric=["a"])),
     }
     for name, attempt in attempts.items():
@@ -185,7 +185,7 @@ def test_a_folder_that_may_only_be_read_is_refused_with_the_mend(
 ):
     path = open_folder / "state"
     with State(path).locked():
-        adopt_config(config(tmp_path), State(path), begun=False)
+        store_config(config(tmp_path), State(path), begun=False)
     with only_reading(open_folder), pytest.raises(StateError, match=r"cannot be used.*denied"):
         State(path).locked().__enter__()
     with only_reading(open_folder):
@@ -201,7 +201,7 @@ def test_small_files_are_made_durable_with_their_names(state, tmp_path, monkeypa
 
 
 def test_no_secret_is_stored(state, tmp_path):
-    adopt_config(config(tmp_path), state, begun=False)
+    store_config(config(tmp_path), state, begun=False)
     stored = b"".join(path.read_bytes() for path in state.path.iterdir())
     assert b"hunter2" not in stored
     assert b"${SECRET}" in stored

@@ -6,9 +6,9 @@ import pytest
 from waiting import until
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.config.connectors.registry import append_sink
+from streamboost.pipelines.config.connectors.registry import open_append_sink
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.runner.batch_reader import wall_clock
+from streamboost.pipelines.runner.batch_reader import current_time_ms
 from streamboost.pipelines.runner.replay import recover
 from streamboost.pipelines.status.documents import pipeline_document
 from tests.pipelines.publishing import answer, open_in, published, run
@@ -25,7 +25,7 @@ def test_how_a_pipeline_stands_is_published_as_it_is(grown, tmp_path, reader):
     assert found["learner"]["trees"] == learner.committee.n_trees
     assert found["learner"]["labels_of_classes"] == ["left", "right"]
     assert [one["version"] for one in found["learner"]["versions"]] == (
-        world.pipeline.versions.numbers
+        world.pipeline.versions.version_numbers
     )
     assert found["ledger"]["requests"] == len(world.read("requests"))
     assert found["ledger"]["allowed"] == 150.0
@@ -44,7 +44,7 @@ def test_a_pipeline_to_which_nothing_comes_goes_on_saying_that_it_is_there(grown
             publisher.between_batches()
             publisher._writer.wait_until_idle(10)
         points, beat = reader.chart_points(), reader.document("heartbeat")
-        until(lambda: wall_clock() > beat["time"])
+        until(lambda: current_time_ms() > beat["time"])
         publisher.between_batches()
         publisher._writer.wait_until_idle(10)
         assert reader.document("heartbeat")["time"] > beat["time"]
@@ -224,7 +224,7 @@ def test_a_table_takes_no_labels_however_its_name_is_written(world, tmp_path, pa
     config = parse(tables | {"labels": section}, tmp_path, environment={})
     assert pipeline_document(config, world.pipeline)["accepts_labels"] == is_open
     if is_open:
-        append_sink(config.sections.labels, "labels", config.connector_context).close()
+        open_append_sink(config.sections.labels, "labels", config.connector_context).close()
     else:
         with pytest.raises(ConfigurationError, match="cannot be written to"):
-            append_sink(config.sections.labels, "labels", config.connector_context)
+            open_append_sink(config.sections.labels, "labels", config.connector_context)

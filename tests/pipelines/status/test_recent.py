@@ -13,7 +13,7 @@ class Kept(Observer):
     def __init__(self):
         self.effects = []
 
-    def committed(self, effects):
+    def on_commit(self, effects):
         self.effects.append(effects)
 
 

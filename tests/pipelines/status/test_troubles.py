@@ -158,7 +158,7 @@ def test_what_takes_long_to_write_is_written_less_often_but_is_not_silent(grown,
             publisher._writer.cost, publisher._due = cost, 1_001.0
             for seconds in (1.0, 2.0, 3.0, 10.0):
                 publisher._clock = lambda seconds=seconds: 1_000.0 + seconds
-                if publisher.is_due:
+                if publisher.is_work_due:
                     due.append(seconds)
                     break
         assert due == [1.0, 3.0, 10.0]

@@ -11,7 +11,7 @@ from serving import TOKEN, put, read, site_of, some_records
 from slow import slow
 
 from streamboost.escaping import escaped
-from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
 
@@ -89,7 +89,7 @@ def test_a_command_is_obeyed_with_the_next_batch(asking):
     assert program.post("commands", json={"command": "pause"}).json() == {"queued": "pause"}
     put(site.served.config, "records", some_records(20, start=5_000))
     run(load(site.served.config.folder / "p.toml"), until_idle=True)
-    assert describe(site.served.config.state)["checkpoint"]["committee"]["paused"]
+    assert describe_pipeline(site.served.config.state)["checkpoint"]["committee"]["paused"]
     for wrong in ({"command": "rollback"}, {"command": "retrain", "version": 3}):
         assert program.post("commands", json=wrong).status_code == 422
 
@@ -151,7 +151,7 @@ def test_command_with_clear_name_of_new_class_is_queued(asking, name):
 def test_versions_are_those_that_a_rollback_may_name(asking):
     program, site = asking
     kept = [version["version"] for version in program.get("versions").json()]
-    assert kept == describe(site.served.config.state)["checkpoint"]["versions"]
+    assert kept == describe_pipeline(site.served.config.state)["checkpoint"]["versions"]
     assert kept
 
 

@@ -16,7 +16,7 @@ from streamboost.connectors.files.json_lines import JsonLinesSource
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.pipelines.app.connect import create_topics
-from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.config.file import load
 
 
@@ -38,7 +38,7 @@ def labels_of(config):
     if section.connector == "sqlite":
         return read(config, "labels")
     if section.connector == "files":
-        source = JsonLinesSource(config.resolve(section.path), follow=True)
+        source = JsonLinesSource(config.resolve_path(section.path), follow=True)
     else:
         source = KafkaSource(KafkaCluster(config.sections.kafka.bootstrap_servers), section.topic)
     with closing(source):
@@ -112,9 +112,9 @@ def test_a_pipeline_goes_on_whatever_happens_to_serve(serve, streamboost_command
     serving = serve("job/state")
 
     def commits(start):
-        before = describe(config.state)["sequence"]
+        before = describe_pipeline(config.state)["sequence"]
         put(config, "records", some_records(20, start))
-        until(lambda: describe(config.state)["sequence"] > before)
+        until(lambda: describe_pipeline(config.state)["sequence"] > before)
         assert pipeline.poll() is None
 
     commits(2_000)
