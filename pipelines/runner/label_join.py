@@ -56,6 +56,7 @@ from streamboost.connectors.messages.values import (
     values_from_arrays,
     values_to_arrays,
 )
+from streamboost.learner.labelled_rows import Vote, replay_votes
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Training
 from streamboost.pipelines.config.durations import PausableClock, StreamTime, WindowSize
@@ -279,6 +280,11 @@ class PendingLabels:
         self._labels[self._n_added] = label
         self._numbers.setdefault(label.id, []).append(self._n_added)
         self._n_added += 1
+
+    def votes_on(self, id: str) -> list[Vote]:
+        """Return the sources and pending labels of a record, the oldest first."""
+        pending = (self._labels[number] for number in self._numbers.get(id, ()))
+        return [(one.source, one.label) for one in pending]
 
     def pop(self, id: str) -> list[PendingLabel]:
         """Remove and return the pending labels of a record, the oldest first."""
@@ -678,43 +684,57 @@ class LabelJoin:
         elif id in self._window:
             self._known_labels[id] = label
 
-    def rename_labels(self, current_class: Callable[[Label], Label | None]) -> None:
+    def rename_labels(
+        self, current_class: Callable[[Label], Label | None], learned: LearnedLabels
+    ) -> None:
         """Replace remembered and pending labels by their `current_class`; None removes a label."""
-        answers = {id: current_class(label) for id, label in self._known_labels.items()}
+
+        def current_label(id: str, remembered: Label) -> Label | None:
+            own = learned.label_of(id)  # differs from the newest label where votes decide
+            return current_class(remembered if own is None else own)
+
+        answers = {id: current_label(id, label) for id, label in self._known_labels.items()}
         self._known_labels = {id: label for id, label in answers.items() if label is not None}
         for id, gone in self._evicted.items():
             if gone.label is not None:
-                self._evicted[id] = gone._replace(label=current_class(gone.label))
+                self._evicted[id] = gone._replace(label=current_label(id, gone.label))
         renamed = [(one, current_class(one.label)) for one in self._pending_labels]
         kept = [one._replace(label=label) for one, label in renamed if label is not None]
         self.counts.unknown += len(renamed) - len(kept)
         self._pending_labels = PendingLabels(kept)
 
-    def unlearned_votes(self, label: Label, learned: LearnedLabels) -> list[tuple[str, str | None]]:
-        """Return pairs (record id, source) of the labels of a class that were not learned.
+    def unlearned_votes(self, label: Label, learned: LearnedLabels) -> dict[str, list[Vote]]:
+        """Return all labels, by id, of records with a label of this class that was not learned.
 
         These are pending labels, and remembered labels that `learned` does not have.
         """
-        found = [(one.id, one.source) for one in self._pending_labels if one.label == label]
+        ids = dict.fromkeys(one.id for one in self._pending_labels if one.label == label)
+        found = {id: self._pending_labels.votes_on(id) for id in ids}
         here = self._known_labels | {id: gone.label for id, gone in self._evicted.items()}
         alone = [id for id, one in here.items() if one == label and learned.label_of(id) is None]
-        return [*found, *((id, None) for id in alone)]
+        return found | {id: [(None, label)] for id in alone}
+
+    def unlearned_labels_of(self, id: str) -> list[Vote] | None:
+        """Return the pending labels of a record; None if it has a label, so none can be added."""
+        return self._pending_labels.votes_on(id) if self._remembered_label(id) is None else None
 
     def restore_classes(self, restored: Restored, learned: LearnedLabels) -> None:
         """Restore the classes of remembered and pending labels after a merge was undone.
 
-        `restored` has the changed labels by record id, as `LabelMapping.unmerge` returns them.
+        `restored` has the labels of records with a restored label, see `LabelMapping.unmerge`.
         """
-        waiting = [_with_restored_class(one, restored) for one in self._pending_labels]
-        self._pending_labels = PendingLabels(waiting)
-        for id, changes in restored.items():
-            _, was, now = changes[-1]
-            known = self._remembered_label(id)
-            if id not in self._pending_labels and known is not None:
+        left = {id: list(votes) for id, votes in restored.items() if id in self._pending_labels}
+        waiting = []
+        for one in reversed(list(self._pending_labels)):  # the oldest labels may have expired
+            votes = left.get(one.id)
+            waiting.append(one._replace(label=votes.pop()[1]) if votes else one)
+        self._pending_labels = PendingLabels(reversed(waiting))
+        for id, votes in restored.items():
+            if votes and id not in self._pending_labels and self._remembered_label(id) is not None:
                 label = learned.label_of(id)
-                self._set_remembered_label(
-                    id, label if label is not None else now if known == was else known
-                )
+                if label is None:
+                    label = replay_votes(learned.on_conflict or "first", votes)[1]
+                self._set_remembered_label(id, label)
 
     def has_pending_label(self, id: str) -> bool:
         """Return whether a label waits for the record `id`."""
@@ -804,10 +824,3 @@ class LabelJoin:
         self._pending_labels = PendingLabels(
             PendingLabel(StreamTime(*at), id, *rest) for id, at, *rest in state["waiting"]
         )
-
-
-def _with_restored_class(pending_label: PendingLabel, restored: Restored) -> PendingLabel:
-    for source, was, now in reversed(restored.get(pending_label.id, ())):
-        if (pending_label.source, pending_label.label) == (source, was):
-            return pending_label._replace(label=now)
-    return pending_label

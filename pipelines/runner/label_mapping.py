@@ -1,20 +1,23 @@
 """Mapping of labels to current classes after merges and drops, with the original labels."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from streamboost.checks import Label
 from streamboost.connectors.messages.labels import LabelKind, Labels
 from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.errors import StateError
+from streamboost.learner.labelled_rows import Vote
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.naming import refuse_unmerged_class, to_label
 
 __all__ = ["LabelMapping", "Restored"]
 
-Restored = dict[str, list[tuple[str | None, Label, Label]]]
-"""By record id: tuples of a label's source, its merged class, and its restored class."""
+Restored = dict[str, list[Vote]]
+"""By record id: all labels of a record, oldest first, as pairs of source and restored class."""
+
+LabelsOf = Callable[[str], list[Vote] | None]
+"""Returns the labels of a record, oldest first; None if further labels have no effect."""
 
 _FIRST_PRUNED = 1_000
 """Number of records with merged labels at which records unknown to the pipeline are pruned."""
@@ -30,14 +33,14 @@ class LabelMapping:
     ('spam', None)
     >>> [classes.current_class(label) for label in ("hgih", "low", "spam")]
     ['high', 'low', None]
-    >>> classes.add_original_label("7", "ann", "hgih"); classes.unmerge("hgih")
-    {'7': [('ann', 'high', 'hgih')]}
+    >>> classes.store_original_labels({"7": [("ann", "hgih")]}); classes.unmerge("hgih")
+    {'7': [('ann', 'hgih')]}
     """
 
     def __init__(self) -> None:
         self._merged_into: dict[Label, Label] = {}
         self._dropped: dict[Label, None] = {}
-        self._originals: dict[str, list[tuple[str | None, Label]]] = {}
+        self._originals: dict[str, list[Vote]] = {}  # all labels of records with a merged one
         self._most = _FIRST_PRUNED
 
     @property
@@ -104,50 +107,43 @@ class LabelMapping:
         return label, into
 
     def unmerge(self, label: Label) -> Restored:
-        """Undo the merge of a class; return the changed labels, by record id.
-
-        A changed label is a tuple: source, class after the merge, and restored class.
-        """
-        given = {raw for pairs in self._originals.values() for _, raw in pairs}
+        """Undo the merge of a class; return the labels of the records with a restored label."""
+        given = {raw for votes in self._originals.values() for _, raw in votes}
         before = {raw: self.current_class(raw) for raw in given}
         del self._merged_into[label]
-        restored: Restored = {}
-        for id, pairs in self._originals.items():
-            for source, raw in pairs:
-                was, now = before[raw], self.current_class(raw)
-                if was is not None and now is not None and was != now:
-                    restored.setdefault(id, []).append((source, was, now))
+        now = {raw: self.current_class(raw) for raw in given}
+        restored: Restored = {
+            id: [(source, kept) for source, raw in votes if (kept := now[raw]) is not None]
+            for id, votes in self._originals.items()
+            if any(before[raw] != now[raw] for _, raw in votes)
+        }
         if not self._merged_into:
             self._originals, self._most = {}, _FIRST_PRUNED
         return restored
 
-    def add_original_label(self, id: str, source: str | None, label: Label) -> None:
-        """Store the original label that `source` gave to a record, if its class is merged.
+    def store_original_labels(self, votes: Mapping[str, Sequence[Vote]]) -> None:
+        """Store all labels of records, oldest first, before the class of one of them is merged.
 
-        An earlier label of the same source is removed.
+        Records whose labels are stored already are skipped.
         """
-        if source is not None and id in self._originals:
-            self._originals[id] = [pair for pair in self._originals[id] if pair[0] != source]
-        if label in self._merged_into:
-            self._originals.setdefault(id, []).append((source, label))
+        for id, labels in votes.items():
+            self._originals.setdefault(id, list(labels))
 
-    def add_original_labels(self, label: Label, votes: Iterable[tuple[str, str | None]]) -> None:
-        """Store `label` as the original label of records, before its class is merged.
+    def _track_label(
+        self, id: str, vote: Vote, earlier: dict[str, list[Vote]], labels_of: LabelsOf
+    ) -> None:
+        """Store the label `vote` of a record if the record has a label of a merged class.
 
-        `votes` are pairs of record id and source. Labels that were merged into the class earlier
-        are stored already, and are skipped.
+        `earlier` has the labels of the records of this batch, and is updated.
         """
-        known = Counter(
-            (id, source)
-            for id, pairs in self._originals.items()
-            for source, raw in pairs
-            if self.current_class(raw) == label
-        )
-        for id, source in votes:
-            if known[id, source]:
-                known[id, source] -= 1
-            else:
-                self._originals.setdefault(id, []).append((source, label))
+        if id not in earlier:
+            before = labels_of(id)
+            if before is None:  # a further label of this record has no effect
+                return
+            earlier[id] = self._originals.get(id, before)
+        earlier[id].append(vote)
+        if vote[1] in self._merged_into:
+            self._originals[id] = earlier[id]
 
     def remove_original_labels(
         self, ids: Iterable[str], has_pending_label: Callable[[str], bool]
@@ -168,11 +164,16 @@ class LabelMapping:
             self._most = max(2 * len(self._originals), _FIRST_PRUNED)
 
     def map_labels(
-        self, labels: Labels, source: str, batch_time_ms: int
+        self,
+        labels: Labels,
+        source: str,
+        batch_time_ms: int,
+        labels_of: LabelsOf = lambda _: [],
     ) -> tuple[Labels, list[DeadLetter]]:
         """Return the labels with their current classes, and dead letters of dropped classes.
 
-        A label of a dropped class is left out, and becomes a dead letter.
+        A label of a dropped class is left out, and becomes a dead letter. `labels_of` returns the
+        earlier labels of a record, oldest first, or None if further labels have no effect.
         """
         if not (self._merged_into or self._dropped):
             return labels, []
@@ -190,11 +191,14 @@ class LabelMapping:
                 )
             )
         left = [i for i in range(len(labels)) if i not in set(gone)]
+        earlier: dict[str, list[Vote]] = {}
         for i in left:
-            if (label := labels.labels[i]) is None:
-                self._originals.pop(labels.ids[i], None)
+            id, label = labels.ids[i], labels.labels[i]
+            if label is None:
+                self._originals.pop(id, None)
+                earlier[id] = []
             else:
-                self.add_original_label(labels.ids[i], labels.sources[i], label)
+                self._track_label(id, (labels.sources[i], label), earlier, labels_of)
         sorted_ = Labels(
             [labels.ids[i] for i in left],
             [now[i] for i in left],

@@ -25,6 +25,7 @@ from streamboost.errors import ConfigurationError, StateError
 from streamboost.evaluation.decisions import Decisions
 from streamboost.features.fields import Field, as_field
 from streamboost.learner.label_quality import RelabelRequests
+from streamboost.learner.labelled_rows import Vote
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Training
 from streamboost.pipelines.config.durations import StreamTime
@@ -278,14 +279,14 @@ class Pipeline:
             restored = classes.unmerge(label)
             started = learner.restore_classes(restored, classes.current_class)
             join.restore_classes(restored, learner)
-            n = sum(map(len, restored.values()))
+            n = sum(now == label for votes in restored.values() for _, now in votes)
             _log.info("batch %d: %d labels are of the class %r again", self.sequence, n, label)
             return started
         if into is not None:
-            votes = learner.votes_for(label)
-            classes.add_original_labels(label, [*votes, *join.unlearned_votes(label, learner)])
+            classes.store_original_labels(learner.votes_on_class(label))
+            classes.store_original_labels(join.unlearned_votes(label, learner))
         classes.apply_class_command(command, self.schema.label_kind)
-        join.rename_labels(classes.current_class)
+        join.rename_labels(classes.current_class, learner)
         return learner.rename(label, into)
 
     def _apply_config_changes(self) -> None:
@@ -401,12 +402,19 @@ class Pipeline:
             given, source=source, time=self.batch_time_ms, allow_nulls=True
         )
         self.schema = self.schema.with_label_type(labels.kind)
-        labels, dropped = self.classes.map_labels(labels, source, self.batch_time_ms)
+        labels, dropped = self.classes.map_labels(
+            labels, source, self.batch_time_ms, self._labels_of
+        )
         self._add_records_from_label_messages(labels, labelled_batch)
         pairs = list(zip(labels.ids, labels.labels, strict=True))
         self.join.match_labels(pairs, labelled_batch, labels.sources, self.learner)
         self.classes.prune_original_labels(self._is_known_id)
         return sorted([*unread, *dropped], key=_partition_and_offset) if dropped else unread
+
+    def _labels_of(self, id: str) -> list[Vote] | None:
+        """Return the labels of a record, oldest first; None if further labels have no effect."""
+        votes = self.learner.votes_on(id)
+        return self.join.unlearned_labels_of(id) if votes is None else votes
 
     def _is_known_id(self, id: str) -> bool:
         return self.join.is_known(id) or self.learner.label_of(id) is not None

@@ -19,6 +19,7 @@ __all__ = [
     "LabelledRows",
     "Sample",
     "Vote",
+    "replay_votes",
     "resolve_label",
 ]
 
@@ -52,12 +53,17 @@ class AnnotatedRow:
     guess: Label | None = None
     arrival_prediction: tuple[list[Label], np.ndarray] | None = None
 
-    def add_vote(self, source: str | None, label: Label) -> None:
-        """Add the vote `label` of the annotator `source`, instead of an earlier vote.
+    def add_vote(self, source: str | None, label: Label, rule: str = "last") -> None:
+        """Add the vote `label` of the annotator `source` by the rule, one of `ON_CONFLICT`.
 
-        A named annotator has one vote. If `source` is None, no earlier vote is replaced.
+        A named annotator has one vote, the newest; with "first", the first. With "vote", the
+        order of the votes is that of their last changes, as it decides ties. If `source` is None,
+        no earlier vote is replaced.
         """
-        if source is not None:
+        earlier = None if source is None else dict(self.votes).get(source)
+        if earlier is not None:
+            if rule == "first" or (rule == "vote" and earlier == label):
+                return
             self.votes = [vote for vote in self.votes if vote[0] != source]
         self.votes.append((source, label))
 
@@ -76,6 +82,22 @@ def resolve_label(rule: str, votes: Sequence[Vote], current: Label) -> Label:
     for _, label in votes:
         counts[label] = counts.get(label, 0) + 1
     return max(counts, key=lambda label: (counts[label], label == current))
+
+
+def replay_votes(rule: str, votes: Iterable[Vote]) -> tuple[list[Vote], Label]:
+    """Return the votes that a record has, and its label, after `votes` came in this order.
+
+    There must be at least one vote. The rule is one of `ON_CONFLICT`.
+
+    >>> replay_votes("first", [("ann", "ok"), ("ann", "fraud")])
+    ([('ann', 'ok')], 'ok')
+    """
+    row, label = AnnotatedRow(0, []), None
+    for source, vote in votes:
+        row.add_vote(source, vote, rule)
+        label = vote if label is None else resolve_label(rule, row.votes, label)
+    assert label is not None
+    return row.votes, label
 
 
 class AnnotatedRows:

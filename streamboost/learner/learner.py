@@ -48,6 +48,7 @@ from streamboost.learner.labelled_rows import (
     AnnotatedRow,
     LabelledRows,
     Vote,
+    replay_votes,
     resolve_label,
 )
 from streamboost.learner.query_controller import QueryController
@@ -718,7 +719,7 @@ class StreamLearner:
         after = label
         if label is not None:
             is_new = source is None or all(source != who for who, _ in named.votes)
-            named.add_vote(source, label)
+            named.add_vote(source, label, self.on_conflict or "first")
             if is_new:
                 self.annotators.observe(named)
             if before is not None:
@@ -767,19 +768,31 @@ class StreamLearner:
             return trainer.start_due_training()
         if self.features is not None:
             self.features.rename_or_remove_class(label, into)
+        if self.on_conflict == "vote":  # votes for two classes are now for one
+            for id, row, before in list(self._rows.annotated_rows()):
+                if row.votes:
+                    self._relabel_row(id, row, before, resolve_label("vote", row.votes, before))
+        if self.features is not None:
             self.update_columns()
         self._retrain_experts()
         return trainer.retrain() if trainer.champion is not None else trainer.start_due_training()
 
-    def votes_for(self, label: Label) -> list[tuple[str, str | None]]:
-        """Return pairs (record id, annotator) of the stored votes for the class `label`."""
+    def votes_on(self, id: str) -> list[Vote] | None:
+        """Return the votes on a record, in order; None if no row of the record is stored."""
+        found = self._rows.find(id)
+        return None if found is None else list(found[0].votes)
+
+    def votes_on_class(self, label: Label) -> dict[str, list[Vote]]:
+        """Return all votes, by record id, on the records with a vote for the class `label`."""
         named = self._rows.annotated_rows()
-        return [(id, who) for id, row, _ in named for who, vote in row.votes if vote == label]
+        return {
+            id: list(row.votes)
+            for id, row, _ in named
+            if any(vote == label for _, vote in row.votes)
+        }
 
     def restore_classes(
-        self,
-        restored: Mapping[str, Sequence[tuple[str | None, Label, Label]]],
-        now: Callable[[Label], Label | None],
+        self, restored: Mapping[str, Sequence[Vote]], now: Callable[[Label], Label | None]
     ) -> tuple[Training, ...]:
         """Restore the classes that labels had before `rename`, for records that have a row.
 
@@ -788,31 +801,22 @@ class StreamLearner:
         Parameters
         ----------
         restored
-            By record id: the source of a label, its class until now, and the restored class.
+            By record id: all votes on the record in order, with their restored classes.
         now
             Maps a class to its current name; None: the class was dropped.
         """
         classes = {label: now(label) for label in self._renamed}
         self._renamed = {label: into for label, into in classes.items() if into != label}
         changed = False
-        for id, changes in restored.items():
+        for id, votes in restored.items():
             found = self._rows.find(id)
-            if found is None:
+            if found is None or not votes:
                 continue
-            named, _, before = found
+            row, _, before = found
             if before is None:  # its label was taken back
                 continue
-            for source, was, again in changes:
-                if (source, was) in named.votes:
-                    named.votes[named.votes.index((source, was))] = source, again
-            after = _resolve_votes_in_order(self.on_conflict or "first", named.votes)
-            if after == before:
-                continue
-            changed = True
-            self._rows.correct(id, after, self._rows.tick, self._query_controller.records)
-            self.evaluator.correct(id, before, after)
-            if self.features is not None and named.values is not None:
-                self.features.correct(named.values, before, after)
+            row.votes, after = replay_votes(self.on_conflict or "first", votes)
+            changed = self._relabel_row(id, row, before, after) or changed
         trainer = self.trainer
         if not changed:
             return trainer.start_due_training()
@@ -820,6 +824,16 @@ class StreamLearner:
             self.update_columns()
         self._retrain_experts()
         return trainer.retrain() if trainer.champion is not None else trainer.start_due_training()
+
+    def _relabel_row(self, id: str, row: AnnotatedRow, before: Label, after: Label) -> bool:
+        """Replace the label of a record when classes change; return whether the label differs."""
+        if after == before:
+            return False
+        self._rows.correct(id, after, self._rows.tick, self._query_controller.records)
+        self.evaluator.correct(id, before, after)
+        if self.features is not None and row.values is not None:
+            self.features.correct(row.values, before, after)
+        return True
 
     def _retrain_experts(self) -> None:
         """Retrain the experts from scratch on the newest rows, and keep their weights."""
@@ -1080,14 +1094,6 @@ class StreamLearner:
                 f"these arrays are not what a learner predicts by: {error!r}; let scorers and "
                 "learner be of one release, with one pipeline file"
             ) from error
-
-
-def _resolve_votes_in_order(rule: str, votes: Sequence[Vote]) -> Label:
-    """Return the label that is current after applying `rule` to each of `votes` in order."""
-    label = votes[0][1]
-    for n in range(2, len(votes) + 1):
-        label = resolve_label(rule, votes[:n], label)
-    return label
 
 
 def without_training_state(arrays: Mapping[str, np.ndarray]) -> Arrays:

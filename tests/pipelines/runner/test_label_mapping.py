@@ -345,6 +345,6 @@ def test_what_labels_were_is_forgotten_with_their_records():
     classes = LabelMapping()
     classes.apply_class_command(Command("merge", None, "a", "b"), "string")
     for n in range(10_000):
-        classes.add_original_label(str(n), "ann", "a")
+        classes.store_original_labels({str(n): [("ann", "a")]})
         classes.prune_original_labels(lambda id, n=n: int(id) > n - 100)
     assert len(classes.to_json()["were"]) < 2_500
