@@ -20,7 +20,7 @@ __all__ = [
     "Sink",
     "Source",
     "Transaction",
-    "write_directly",
+    "write_and_flush",
 ]
 
 _PAGE = 1000
@@ -283,7 +283,7 @@ class Transaction(ABC):
         done = done if batch == sequence else 0
         unbound = [write for write in writes if not self.enlists(write[0])]
         for sink, payloads in unbound[done:]:
-            write_directly(sink, payloads)
+            write_and_flush(sink, payloads)
             done += 1
             self._unbound = sequence, done
 
@@ -291,7 +291,7 @@ class Transaction(ABC):
         """Release all resources; a second call does nothing."""
 
 
-def write_directly(sink: Sink, payloads: Sequence[bytes]) -> None:
+def write_and_flush(sink: Sink, payloads: Sequence[bytes]) -> None:
     """Write `payloads` to a sink and flush it.
 
     If this fails, the unflushed payloads are dropped, because a retry writes all of them again.

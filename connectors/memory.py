@@ -160,7 +160,7 @@ class MemoryTransaction(Transaction):
     --------
     >>> log = MemoryLog()
     >>> transaction = MemoryTransaction()
-    >>> transaction.abort_next()
+    >>> transaction.fail_next_commit()
     >>> transaction.commit(1, [(MemorySink(log), [b"one"])], {}, b"{}")
     Traceback (most recent call last):
     streamboost.errors.UnavailableError: commit 1 was aborted on demand
@@ -177,7 +177,7 @@ class MemoryTransaction(Transaction):
         self._positions: dict[str, Position] = {}
         self._abort: Exception | None = None
 
-    def abort_next(self, error: Exception | None = None) -> None:
+    def fail_next_commit(self, error: Exception | None = None) -> None:
         """Let the next commit raise `error` without writing to the sinks of the transaction.
 
         Sinks outside the transaction are written before the error, as in a real system.

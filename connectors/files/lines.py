@@ -17,11 +17,11 @@ from streamboost.connectors.files.rotation import (
     FileSegment,
     begins_with_segment,
     decode_segments,
+    find_rotated_files,
     find_segment_file,
+    find_unread_link_targets,
     is_compressed,
     open_regular_file,
-    rotated_files,
-    skipped_link_targets,
 )
 from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
@@ -198,7 +198,7 @@ class LineSource(SinglePartitionSource):
             others = [one for one in self._segments if one.base != segment.base]
             with suppress(FileNotFoundError):  # the file was renamed, and so not truncated
                 if os.path.samestat(os.fstat(file.fileno()), self._path.stat()):
-                    copies = map(self._path.with_name, rotated_files(self._path, segment.seen))
+                    copies = map(self._path.with_name, find_rotated_files(self._path, segment.seen))
                     return next(
                         (one for one in copies if not _is_file_of_segments(one, others)), None
                     )
@@ -275,7 +275,7 @@ class LineSource(SinglePartitionSource):
             raise self._replaced_file_error("the file ends there")
         elif lost := [
             name
-            for between in (rotated_files, skipped_link_targets)
+            for between in (find_rotated_files, find_unread_link_targets)
             for name in between(self._path, os.fstat(file.fileno()).st_mtime_ns)
         ]:
             self._skip_lost_content(

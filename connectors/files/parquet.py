@@ -169,7 +169,7 @@ class ParquetSource(LastReadSource):
             start += metadata.row_group(groups.pop(0)).num_rows
         batches = self._file.iter_batches(batch_size=_ROWS, row_groups=groups)
         return islice(
-            (r for batch in batches for r in _rows_of_arrow_batch(batch)), start_row - start, None
+            (r for batch in batches for r in _arrow_batch_to_rows(batch)), start_row - start, None
         )
 
     def _message_from_parquet_row(self, row: dict[str, Any], offset: int) -> Message:
@@ -183,7 +183,7 @@ class ParquetSource(LastReadSource):
         return message_from_row(row | texts, PARTITION, offset, self._max_bytes)
 
 
-def _rows_of_arrow_batch(arrow_batch: Any) -> list[dict[str, Any]]:
+def _arrow_batch_to_rows(arrow_batch: Any) -> list[dict[str, Any]]:
     """Return the rows of an Arrow batch; cells that Python cannot represent become text."""
     try:
         rows: list[dict[str, Any]] = arrow_batch.to_pylist()

@@ -22,11 +22,11 @@ __all__ = [
     "FileSegment",
     "begins_with_segment",
     "decode_segments",
+    "find_rotated_files",
     "find_segment_file",
+    "find_unread_link_targets",
     "is_compressed",
     "open_regular_file",
-    "rotated_files",
-    "skipped_link_targets",
 ]
 
 _DIGITS = re.compile(r"\d+")
@@ -133,7 +133,7 @@ def begins_with_segment(path: Path, segment: FileSegment) -> bool:
         return False
 
 
-def rotated_files(path: Path, since: int) -> list[str]:
+def find_rotated_files(path: Path, since: int) -> list[str]:
     """Return the names of rotated files of `path` written after `since`, oldest first.
 
     `since` is in nanoseconds since the epoch. The names have a number or a date in addition to
@@ -150,7 +150,7 @@ def rotated_files(path: Path, since: int) -> list[str]:
     return [name for _, name in sorted(newer)]
 
 
-def skipped_link_targets(path: Path, since: int) -> list[str]:
+def find_unread_link_targets(path: Path, since: int) -> list[str]:
     """Return names of earlier targets of the symbolic link `path` that were never read.
 
     Only targets written after `since` (ns since the epoch) are returned, oldest first. Their

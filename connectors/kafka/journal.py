@@ -13,7 +13,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streamboost.connectors.base import CommittedBatch, Position
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
-from streamboost.connectors.kafka.consumer import is_damaged, poll_messages
+from streamboost.connectors.kafka.consumer import is_damage_error, poll_messages
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
 __all__ = ["KafkaJournal", "StoredEntry", "journal_topic"]
@@ -95,7 +95,7 @@ class KafkaJournal:
             consumer.assign([self.partition])
             yield consumer
         except UnavailableError as error:
-            if not is_damaged(error):
+            if not is_damage_error(error):
                 raise
             raise ConnectorError(
                 f"{self._where} is damaged: {error.__cause__}. Bring the topic back from a copy"

@@ -15,10 +15,10 @@ from kafka.admin import OffsetSpec
 from streamboost.connectors.base import Message, Position, Source
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
-    check_offset,
-    find_damage,
-    is_damaged,
-    is_out_of_range,
+    check_offset_is_retained,
+    find_damaged_offsets,
+    is_damage_error,
+    is_out_of_range_error,
     message_from_record,
     partition_numbers,
     poll_messages,
@@ -235,9 +235,9 @@ class KafkaSource(Source):
                     self._at[str(partition.partition)] = place
         except UnavailableError as error:
             self._at = {}  # messages of the failed poll are read again
-            if is_out_of_range(error):
+            if is_out_of_range_error(error):
                 return []
-            if not is_damaged(error):
+            if not is_damage_error(error):
                 raise
             self._close_consumer()
             return self._skip_damaged_messages(error)
@@ -253,7 +253,7 @@ class KafkaSource(Source):
 
         Raises ConnectorError if `on_corrupt` is not "skip".
         """
-        damage = find_damage(self._cluster, self.topic, self._next)
+        damage = find_damaged_offsets(self._cluster, self.topic, self._next)
         if damage is None:
             raise error
         if self._on_corrupt != "skip":
@@ -300,7 +300,9 @@ class KafkaSource(Source):
                     *(self._topic_description, gap[0], gap[1] - 1, name),
                 )
                 places[name] = starts[partition]
-            check_offset(self.topic, name, places[name], starts[partition], ends[partition])
+            check_offset_is_retained(
+                self.topic, name, places[name], starts[partition], ends[partition]
+            )
         if consumer.assignment() != set(partitions):
             consumer.assign(partitions)
             self._at = {}

@@ -19,7 +19,7 @@ from streamboost.connectors.sqlite.database import (
     Database,
     append_payloads,
     check_stream_name,
-    stream_end,
+    stream_end_offset,
     table_exists,
 )
 from streamboost.connectors.sqlite.reading import PersistentReader
@@ -83,7 +83,7 @@ class SqliteSource(LastReadSource):
         if limit < 1:
             return []
         with self._reader.read_transaction() as connection:
-            end = 0 if connection is None else stream_end(connection, self._stream)
+            end = 0 if connection is None else stream_end_offset(connection, self._stream)
             if end < self._next or (
                 connection and end > self._next and self._is_last_message_replaced(connection)
             ):
@@ -126,7 +126,7 @@ class SqliteSource(LastReadSource):
     def lag(self) -> int:
         """Return the number of unread offsets."""
         with self._database.read_transaction() as connection:
-            end = 0 if connection is None else stream_end(connection, self._stream)
+            end = 0 if connection is None else stream_end_offset(connection, self._stream)
         return max(end - self._next, 0)
 
     def beginning_offsets(self) -> Position | None:
@@ -135,7 +135,9 @@ class SqliteSource(LastReadSource):
             if connection is None or not table_exists(connection, self._stream):
                 return {PARTITION: 0}
             found = connection.execute(f'SELECT min(offset) FROM "{self._stream}"').fetchone()
-            first = stream_end(connection, self._stream) if found[0] is None else int(found[0])
+            first = (
+                stream_end_offset(connection, self._stream) if found[0] is None else int(found[0])
+            )
         return {PARTITION: first}
 
     def close(self) -> None:

@@ -13,8 +13,8 @@ from streamboost.connectors.base import CommittedBatch, Position, Sink, Transact
 from streamboost.connectors.sqlite.database import (
     Database,
     append_payloads,
+    decode_if_utf8,
     table_exists,
-    text_if_utf8,
 )
 from streamboost.connectors.sqlite.stream import SqliteSink
 from streamboost.errors import ConfigurationError, StateError
@@ -89,10 +89,10 @@ class SqliteTransaction(Transaction):
             self._store_committed_batch(connection, CommittedBatch(sequence, everywhere))
             connection.execute(
                 "INSERT INTO _journal VALUES (?, ?, ?)",
-                (self._pipeline, sequence, text_if_utf8(journal)),
+                (self._pipeline, sequence, decode_if_utf8(journal)),
             )
 
-    def begin_after(self, committed: CommittedBatch) -> None:
+    def start_after(self, committed: CommittedBatch) -> None:
         """Store `committed` as the pipeline's last batch, so that the next commit follows it.
 
         Raises StateError if the file already has a batch of the pipeline.
@@ -106,7 +106,7 @@ class SqliteTransaction(Transaction):
             _create_journal_tables(connection)
             self._store_committed_batch(connection, committed)
 
-    def pipelines(self) -> list[str]:
+    def pipeline_names(self) -> list[str]:
         """Return the names of the pipelines with batches in the file."""
         with self._database.read_transaction() as connection:
             if connection is None or not table_exists(connection, "_committed"):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from streamboost.connectors.base import Message, Source, Transaction
 from streamboost.connectors.messages.inference import (
     absent_fields_error,
-    quoted_start,
+    quoted_excerpt,
     time_field_error,
 )
 from streamboost.connectors.messages.outgoing import DeadLetter
@@ -393,7 +393,7 @@ def _describe_dead_letters(dead_letters: Sequence[DeadLetter], n_messages: int) 
         first = dead_letters[0]
         raise DataError(
             f"{len(dead_letters)} of {n_messages} would be dead letters, first: {first.detail}, in "
-            f"{quoted_start(first.payload)}"
+            f"{quoted_excerpt(first.payload)}"
         )
     reasons = ", ".join(sorted({letter.reason for letter in dead_letters}))
     return f"{len(dead_letters)} of {n_messages} would be dead letters: {reasons}."

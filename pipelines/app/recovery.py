@@ -331,7 +331,7 @@ def rebuild_state(
         origin = _verify_origin_configuration(
             config, state, copy.manifest["origin"] if copy else {}
         )
-        transaction.begin_after(committed)
+        transaction.start_after(committed)
     else:
         if committed is None:
             raise StateError(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from streamboost.connectors.base import CommittedBatch, Transaction
-from streamboost.connectors.messages.decoding import time_reader
+from streamboost.connectors.messages.decoding import make_time_reader
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.environment import environment
@@ -65,7 +65,7 @@ def has_begun(state: State, transaction: Transaction, committed: CommittedBatch 
     if committed is not None or state.checkpoints.sequences:
         return True
     # The log belongs to the state folder, so batches of any name are from this pipeline.
-    return isinstance(transaction, SqliteTransaction) and bool(transaction.pipelines())
+    return isinstance(transaction, SqliteTransaction) and bool(transaction.pipeline_names())
 
 
 def _fence_other_processes(
@@ -256,8 +256,8 @@ def _build_batch_reader(config: Config, schema: Schema, connectors: Connectors) 
         connectors.initial_data,
         most_records=section.batch_records,
         most_labels=section.batch_labels,
-        record_time=time_reader(None if config.is_distributed else schema.time),
-        label_time=time_reader("time"),
+        record_time=make_time_reader(None if config.is_distributed else schema.time),
+        label_time=make_time_reader("time"),
         max_records_without_labels=(
             RECORDS_WITHOUT_LABELS if window is None else max(window // 2, 1)
         ),

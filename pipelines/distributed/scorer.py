@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from streamboost.connectors.base import Message, MessageMetadata
 from streamboost.connectors.kafka.compacted_topic import CompactedTopicReader
-from streamboost.connectors.kafka.group.assignment import OutgoingWrite, PolledBatch
+from streamboost.connectors.kafka.group.assignment import OutgoingMessage, PolledBatch
 from streamboost.connectors.kafka.group.committed_reader import CommittedReader
 from streamboost.connectors.kafka.group.member import KafkaMember, PartitionsRevokedError
 from streamboost.errors import ConnectorError, DeletedError
@@ -251,7 +251,7 @@ class Scorer:
         self.records += n
         return n
 
-    def _output_messages(self, steps: Mapping[int, ScoringStep]) -> list[OutgoingWrite]:
+    def _output_messages(self, steps: Mapping[int, ScoringStep]) -> list[OutgoingMessage]:
         """Return the output messages of `steps`; predictions keep the partition of their record."""
         topics, writes = self._topics, []
         for partition, step in steps.items():
@@ -263,9 +263,9 @@ class Scorer:
             )
             for topic, place, ones in places:
                 pairs = zip(ones, ones.about, strict=True)
-                writes += [OutgoingWrite(topic, place, one, about) for one, about in pairs]
+                writes += [OutgoingMessage(topic, place, one, about) for one, about in pairs]
             writes.append(
-                OutgoingWrite(topics.scoring_log, partition, step.entry, MessageMetadata(KEY))
+                OutgoingMessage(topics.scoring_log, partition, step.entry, MessageMetadata(KEY))
             )
         return writes
 

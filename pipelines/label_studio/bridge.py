@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from streamboost.connectors.base import Sink, Source, write_directly
-from streamboost.connectors.label_studio.api import RefusedError
-from streamboost.connectors.label_studio.project import Choices, LabelStudio, LabelStudioTask
+from streamboost.connectors.base import Sink, Source, write_and_flush
+from streamboost.connectors.label_studio.api import RequestRefusedError
+from streamboost.connectors.label_studio.project import Choices, LabelStudioProject, LabelStudioTask
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError
@@ -61,7 +61,7 @@ class Bridge:
     def __init__(
         self,
         name: str,
-        project: LabelStudio,
+        project: LabelStudioProject,
         find_choices: Callable[[], Choices],
         task_store: TaskStore,
         requests: Source,
@@ -230,7 +230,7 @@ class Bridge:
         self._task_store.mark_sent(entries, time.time())
         try:
             numbers = self._project.create_tasks(tasks)
-        except RefusedError as error:
+        except RequestRefusedError as error:
             self._task_store.mark_unsent(entries)
             if not error.of_tasks:
                 raise
@@ -245,7 +245,7 @@ class Bridge:
         keys = {entry.key for entry in entries}
         self._task_store.mark_open({task.key: task.id for task in made if task.key in keys})
 
-    def _mark_request_refused(self, entry: TaskEntry, error: RefusedError) -> None:
+    def _mark_request_refused(self, entry: TaskEntry, error: RequestRefusedError) -> None:
         self._task_store.mark_refused(entry, str(error))
         _log.warning(
             "the request for record %r is set aside until the labelling interface is another, or "
@@ -284,7 +284,7 @@ class Bridge:
         for entry, task in done:
             label = self._choice_to_label(task.label or "")
             answer = Label(entry.id, label, task.time, SOURCE)
-            write_directly(self._answers, [self._schema.encode_label(answer)])
+            write_and_flush(self._answers, [self._schema.encode_label(answer)])
             self._task_store.mark_done([entry])
         if done:
             _log.info("%d answers from %s", len(done), self._project.where)

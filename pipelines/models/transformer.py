@@ -19,7 +19,11 @@ import numpy as np
 
 from streamboost.checks import Label
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages.decoding import Records, convert_plain_numbers, values_reader
+from streamboost.connectors.messages.decoding import (
+    Records,
+    convert_plain_numbers,
+    make_values_reader,
+)
 from streamboost.connectors.messages.outgoing import Time, milliseconds
 from streamboost.connectors.messages.schema import LABEL, Schema
 from streamboost.connectors.messages.values import encode_original_record
@@ -82,7 +86,7 @@ class Transformer:
 
     def transform_records(self, records: Records, schema: Schema) -> Records:
         """Train the unsupervised parts on `records`; return `records` with transformed values."""
-        read = values_reader(schema.features)
+        read = make_values_reader(schema.features)
         xs = [raw_record(message, schema) for message in records.messages]
         wholes = [
             encode_original_record(x, time) for x, time in zip(xs, records.times, strict=True)

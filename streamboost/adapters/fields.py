@@ -12,7 +12,7 @@ from streamboost.errors import DataError
 from streamboost.features import Features, Field
 from streamboost.features.layout import Values, is_missing
 
-__all__ = ["Fields"]
+__all__ = ["FieldMapper"]
 
 _WORDS = 4
 """Least number of words of a text; a shorter first value is a category."""
@@ -24,7 +24,7 @@ _N_CHECKED = 20
 """Number of values of a category after which its kind is checked again."""
 
 
-class Fields:
+class FieldMapper:
     """Maps River's feature dictionaries to field values, and adds a field for each new feature.
 
     A feature's kind follows from its first value that is not missing: numbers (True and False are 1

@@ -10,7 +10,7 @@ from streamboost.features.category import CategoryEncoder, as_category
 from streamboost.features.fields import Field, as_field
 from streamboost.features.layout import ColumnEncoder, ColumnLayout, Values
 from streamboost.features.number import NumberEncoder
-from streamboost.features.paths import getter
+from streamboost.features.paths import path_getter
 from streamboost.features.text import TextEncoder
 from streamboost.features.time import TimeEncoder
 from streamboost.features.vector import VectorEncoder
@@ -141,7 +141,7 @@ class Features:
 
     def values(self, record: Mapping[Any, Any]) -> Values:
         """Return the raw values of `record` in the order of the fields, None for missing values."""
-        return tuple([getter(name)(record) for name in self.fields])
+        return tuple([path_getter(name)(record) for name in self.fields])
 
     def arrive(self, values: Sequence[Values]) -> np.ndarray:
         """Observe arriving records, given their `values`, and return their rows, float32 (n, D).

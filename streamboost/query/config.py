@@ -8,7 +8,7 @@ import numpy as np
 
 from streamboost.errors import ConfigurationError
 from streamboost.query.selection import SELECTIONS
-from streamboost.query.settings import as_decimal, check_choice, check_whole
+from streamboost.query.settings import as_exact_fraction, check_choice, check_integer
 from streamboost.query.strategies import UTILITIES, Needs
 
 __all__ = ["QueryConfig", "Requests"]
@@ -114,15 +114,15 @@ class QueryConfig:
                 f"query relabel is {self.relabel!r}: give a share of the budget from 0 to below 1, "
                 "which leaves the audit its own"
             )
-        check_whole("query window", self.window)
-        check_whole("query query_batch_size", self.query_batch_size)
+        check_integer("query window", self.window)
+        check_integer("query query_batch_size", self.query_batch_size)
         self._check_initial_credit()
         self._check_burst()
 
     def _check_initial_credit(self) -> None:
-        check_whole("query initial_credit", self.initial_credit, at_least=0)
+        check_integer("query initial_credit", self.initial_credit, at_least=0)
         if self.stream_length is not None:
-            check_whole("query stream_length", self.stream_length)
+            check_integer("query stream_length", self.stream_length)
         if self.initial_credit and self.stream_length is None:
             raise ConfigurationError(
                 f"query initial_credit is {self.initial_credit}, and stream_length is not given: "
@@ -139,38 +139,42 @@ class QueryConfig:
         audits = self.audit_share > 0
         if self.selection == "probability" and self.mode == "stream":
             least = 4 if self.relabel_share else 3
-            check_whole(
+            check_integer(
                 "query burst",
                 self.burst,
                 at_least=least,
                 reason=', as selection "probability" needs',
             )
             reason = ", as the initial credit is available at once"
-            check_whole("query burst", self.burst, at_least=self.initial_credit + 1, reason=reason)
+            check_integer(
+                "query burst", self.burst, at_least=self.initial_credit + 1, reason=reason
+            )
             return
         reason = " with audits, without which 1 will do" if audits else ""
-        check_whole("query burst", self.burst, at_least=1 + audits, reason=reason)
+        check_integer("query burst", self.burst, at_least=1 + audits, reason=reason)
         reason = ", as a query batch is asked for at once"
         if self.mode == "pool":
             least = self.query_batch_size + 2 * audits
-            check_whole("query burst", self.burst, at_least=least, reason=reason)
+            check_integer("query burst", self.burst, at_least=least, reason=reason)
         reason = ", as the initial credit is available at once"
-        check_whole("query burst", self.burst, at_least=self.initial_credit + audits, reason=reason)
+        check_integer(
+            "query burst", self.burst, at_least=self.initial_credit + audits, reason=reason
+        )
 
     @cached_property
     def share(self) -> Fraction:
         """The budget, in labels per record, as an exact fraction: 0.1 is 1/10."""
-        return as_decimal("query budget", self.budget)
+        return as_exact_fraction("query budget", self.budget)
 
     @cached_property
     def audit_share(self) -> Fraction:
         """The share of the budget for audits, as an exact fraction."""
-        return as_decimal("query audit", self.audit)
+        return as_exact_fraction("query audit", self.audit)
 
     @cached_property
     def relabel_share(self) -> Fraction:
         """The share of the budget reserved for relabel requests, as an exact fraction."""
-        return as_decimal("query relabel", self.relabel)
+        return as_exact_fraction("query relabel", self.relabel)
 
     @property
     def needs(self) -> Needs:

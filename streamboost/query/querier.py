@@ -11,7 +11,7 @@ from streamboost.query.config import QueryConfig, Requests
 from streamboost.query.pool import Pool
 from streamboost.query.sampler import OnePerStratumSampler, SizeMeasure
 from streamboost.query.selection import EvenSpending, make_selection
-from streamboost.query.settings import check_whole
+from streamboost.query.settings import check_integer
 from streamboost.query.token_bucket import Ledger, TokenBudget
 from streamboost.query.window import UtilityWindow
 
@@ -171,7 +171,7 @@ class Querier:
                 f'query mode is "{self.config.mode}", which keeps no pool to ask from: choose '
                 'mode "pool"'
             )
-        check_whole("n, the requests of a round,", n)
+        check_integer("n, the requests of a round,", n)
         requests = _RequestBuilder()
         self._request_pool_round(requests, self.budget, self._pool, n, cold=cold)
         return requests.build()

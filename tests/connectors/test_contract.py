@@ -23,7 +23,7 @@ from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.connectors.kafka.transaction import KafkaTransaction
 from streamboost.connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryTransaction
-from streamboost.connectors.oracle.oracle import AnswersOracle, NotYetDueRecords
+from streamboost.connectors.oracle.oracle import AnswersOracle, DelayedAnswerIds
 from streamboost.connectors.oracle.table import OracleLabels
 from streamboost.connectors.river import RiverOracle, RiverSource
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
@@ -110,7 +110,7 @@ def answers_oracle(folder: Path) -> Source:
     asked, predictions = MemoryLog(), MemoryLog()
     asked.append([b'{"id": "%d"}' % record for record in (5, 0, 99, 3, 1, 98, 2, 4, 6)])
     predictions.append([b'{"id": "%d"}' % record for record in range(9)])
-    young = NotYetDueRecords(MemorySource(predictions), records=2)
+    young = DelayedAnswerIds(MemorySource(predictions), records=2)
     return AnswersOracle(OracleLabels(path), MemorySource(asked), young)
 
 

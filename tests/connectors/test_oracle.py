@@ -6,7 +6,7 @@ import pytest
 
 from streamboost.connectors.files.json_lines import JsonLinesSource
 from streamboost.connectors.memory import MemoryLog, MemorySource
-from streamboost.connectors.oracle.oracle import AnswersOracle, NotYetDueRecords
+from streamboost.connectors.oracle.oracle import AnswersOracle, DelayedAnswerIds
 from streamboost.connectors.oracle.table import AnswerFields, OracleLabels
 from streamboost.errors import ConnectorError, DataError
 
@@ -53,7 +53,7 @@ class Wired:
     def again(self, position=None):
         """One that begins, as after a restart."""
         young = (
-            NotYetDueRecords(MemorySource(self.predictions), **self._delay) if self._delay else None
+            DelayedAnswerIds(MemorySource(self.predictions), **self._delay) if self._delay else None
         )
         log = self.predictions if self._all_labels else self.requests
         oracle = AnswersOracle(OracleLabels(self._path), MemorySource(log), young)

@@ -10,8 +10,8 @@ from kafka.admin import OffsetSpec
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
-    find_damage,
-    is_damaged,
+    find_damaged_offsets,
+    is_damage_error,
     message_from_record,
     poll_messages,
     retained_range,
@@ -57,7 +57,7 @@ class CommittedReader:
                     reach *= 8
                 return found
         except UnavailableError as error:
-            if not is_damaged(error):
+            if not is_damage_error(error):
                 raise
             raise ConnectorError(
                 f"{where}: the newest messages of partition {partition} are damaged: "
@@ -81,7 +81,7 @@ class CommittedReader:
                         start = message.offset + 1
                 return found
             except UnavailableError as error:
-                damage = is_damaged(error) and find_damage(
+                damage = is_damage_error(error) and find_damaged_offsets(
                     self._cluster, topic, {str(partition): start}
                 )
                 if not damage:

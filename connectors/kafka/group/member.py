@@ -37,16 +37,16 @@ from streamboost.connectors.kafka.cluster import (
 )
 from streamboost.connectors.kafka.consumer import (
     DamagedOffsets,
-    check_offset,
+    check_offset_is_retained,
     consumer_positions,
-    find_damage,
+    find_damaged_offsets,
     message_from_record,
     partition_numbers,
     poll_messages,
     retained_range,
 )
 from streamboost.connectors.kafka.group.assignment import (
-    OutgoingWrite,
+    OutgoingMessage,
     PolledBatch,
     RebalanceListener,
 )
@@ -55,7 +55,7 @@ from streamboost.connectors.kafka.internals import (
     request_group_rejoin,
     topic_id,
 )
-from streamboost.connectors.kafka.producer import RECREATE_REMEDY, MessageDispatcher, send_options
+from streamboost.connectors.kafka.producer import RECREATE_REMEDY, MessageDispatcher, send_arguments
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
 __all__ = ["KafkaMember", "PartitionsRevokedError"]
@@ -174,7 +174,7 @@ class KafkaMember:
 
         Raises ConnectorError if `on_corrupt` is "stop".
         """
-        damage = find_damage(self._cluster, self.topic, consumer_positions(consumer))
+        damage = find_damaged_offsets(self._cluster, self.topic, consumer_positions(consumer))
         if damage is not None and self._on_corrupt == "skip":
             drop_undecodable_records(consumer)
             self.seek_unchecked(damage.partition, damage.end)
@@ -192,7 +192,7 @@ class KafkaMember:
         consumer, at = self._subscribed_consumer(), TopicPartition(self.topic, partition)
         starts, ends = retained_range(consumer, [at], self._where)
         place = starts[at] if offset is None else offset
-        check_offset(self.topic, partition, place, starts[at], ends[at])
+        check_offset_is_retained(self.topic, partition, place, starts[at], ends[at])
         self.seek_unchecked(partition, place)
         return place
 
@@ -232,7 +232,10 @@ class KafkaMember:
         return len(numbers or ())
 
     def commit(
-        self, writes: Sequence[OutgoingWrite], next_offsets: Mapping[int, int], polled: PolledBatch
+        self,
+        writes: Sequence[OutgoingMessage],
+        next_offsets: Mapping[int, int],
+        polled: PolledBatch,
     ) -> None:
         """Commit messages and next offsets, by partition, in one transaction.
 
@@ -304,13 +307,13 @@ class KafkaMember:
         self,
         producer: KafkaProducer,
         dispatcher: MessageDispatcher,
-        writes: Sequence[OutgoingWrite],
+        writes: Sequence[OutgoingMessage],
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         polled_batch: PolledBatch,
     ) -> None:
         producer.begin_transaction()
         for topic, partition, payload, about in writes:
-            dispatcher.send(topic, payload, partition=partition, **send_options(about))
+            dispatcher.send(topic, payload, partition=partition, **send_arguments(about))
         # All writes are in the open transaction before the group gets the offsets: see
         # `CommittedReader.newest_message`.
         dispatcher.await_acks(_PATIENCE)

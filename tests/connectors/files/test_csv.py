@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from streamboost.connectors.files.csv import CsvSource
-from streamboost.connectors.messages.decoding import time_reader
+from streamboost.connectors.messages.decoding import make_time_reader
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConnectorError
 from streamboost.features.features import Features
@@ -108,7 +108,7 @@ def test_a_time_is_a_number_where_it_is_plainly_one(source_of):
     times = [1772350200.5, "20260301", "2026-03-01"]
     for schema in (Schema(time="at", numeric=["a"]), Schema(time="at", fields={"a": "number"})):
         assert schema.decode(messages).records.times == times
-    read = time_reader("at")
+    read = make_time_reader("at")
     assert [read(message) for message in messages] == [
         1772350200500,
         1772323200000,

@@ -11,7 +11,7 @@ import pytest
 from streamboost.connectors.files.csv import CsvSource
 from streamboost.connectors.files.json_lines import JsonLinesSource
 from streamboost.connectors.files.open import file_source
-from streamboost.connectors.files.rotation import skipped_link_targets
+from streamboost.connectors.files.rotation import find_unread_link_targets
 from streamboost.errors import ConnectorError, DeletedError
 
 OLD = [b'{"id": "old %d"}' % n for n in range(100)]
@@ -431,7 +431,7 @@ def test_targets_that_were_skipped_are_found_also_where_the_newest_one_is_gone(t
         write(tmp_path / f"part-0{n}.jsonl", OLD)
         os.utime(tmp_path / f"part-0{n}.jsonl", (n, n))
     path.symlink_to(newest)
-    assert skipped_link_targets(path, since=10**9) == ["part-02.jsonl"]
+    assert find_unread_link_targets(path, since=10**9) == ["part-02.jsonl"]
     write(newest, NEW)
-    assert skipped_link_targets(path, since=10**9) == ["part-02.jsonl"]
-    assert skipped_link_targets(newest, since=10**9) == [], "it is no link"
+    assert find_unread_link_targets(path, since=10**9) == ["part-02.jsonl"]
+    assert find_unread_link_targets(newest, since=10**9) == [], "it is no link"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamboost.connectors.label_studio.project import KEY, LabelStudio
+from streamboost.connectors.label_studio.project import KEY, LabelStudioProject
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 from tests.label_studio.front import LEGACY, OTHERS, PEOPLE, interface
 from tests.label_studio.stand_in import StandIn
@@ -24,7 +24,7 @@ def stand_in():
 
 @pytest.fixture
 def studio(server):
-    return LabelStudio(server.url, server.project, LEGACY)
+    return LabelStudioProject(server.url, server.project, LEGACY)
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def chosen(value, **more):
     ],
 )
 def test_a_malformed_annotation_says_nothing_and_disturbs_no_other(stand_in, result):
-    studio = LabelStudio(stand_in.url, stand_in.project, LEGACY)
+    studio = LabelStudioProject(stand_in.url, stand_in.project, LEGACY)
     bad, good = studio.create_tasks([task("a"), task("b")])
     path = f"/api/tasks/{bad}/annotations/"
     stand_in.done("POST", path, {"result": result, "was_cancelled": False}, LEGACY)
@@ -149,7 +149,7 @@ def test_the_tag_must_be_clear(studio, server):
 
 
 def test_a_personal_token_buys_access_anew_when_it_runs_out(studio, server):
-    personal = LabelStudio(server.url, server.project, server.personal)
+    personal = LabelStudioProject(server.url, server.project, server.personal)
     choices = personal.choices()
     server.faults.append(("GET", "/api/tasks/", 401))
     assert personal.tasks(choices) == {}
@@ -160,14 +160,14 @@ def test_a_personal_token_buys_access_anew_when_it_runs_out(studio, server):
 @pytest.mark.parametrize("token", ["wrong", "an.other.token"])
 def test_a_wrong_token_is_said_to_be_one_and_not_shown(studio, server, token):
     with pytest.raises(ConnectorError, match=r"the token is refused \(401\)") as caught:
-        LabelStudio(server.url, server.project, token).choices()
+        LabelStudioProject(server.url, server.project, token).choices()
     assert not caught.value.retriable
     assert token not in str(caught.value)
 
 
 def test_a_wrong_project_is_named(studio, server):
     with pytest.raises(ConnectorError, match=r"project 99999 at http.*: it is not there"):
-        LabelStudio(server.url, 99999, LEGACY).choices()
+        LabelStudioProject(server.url, 99999, LEGACY).choices()
 
 
 def test_tasks_that_the_interface_cannot_show_are_refused_with_the_reason(studio):
@@ -199,9 +199,9 @@ def test_what_may_pass_is_said_to(studio, server, project, fault):
 
 def test_a_server_that_is_away_or_slow_may_come_back(studio, server):
     with pytest.raises(UnavailableError, match="cannot be reached"):
-        LabelStudio("http://127.0.0.1:9", 7, LEGACY).choices()
+        LabelStudioProject("http://127.0.0.1:9", 7, LEGACY).choices()
     with server.lock, pytest.raises(UnavailableError, match="timed out"):
-        LabelStudio(server.url, server.project, LEGACY, timeout=0.05).choices()
+        LabelStudioProject(server.url, server.project, LEGACY, timeout=0.05).choices()
 
 
 def test_another_program_at_the_address_is_noticed(studio, server, project):

@@ -295,8 +295,8 @@ def test_two_pipelines_share_a_file_and_not_a_journal(path, opened):
     two.commit(1, [], {"records": {"0": 5}}, b"two")
     assert one.committed() == CommittedBatch(1, {"records": {"0": 1}})
     assert list(two.journal()) == [(1, b"two")]
-    assert sorted(one.pipelines()) == ["one", "two"]
-    assert opened(SqliteTransaction(path.with_name("other.db"), "one")).pipelines() == []
+    assert sorted(one.pipeline_names()) == ["one", "two"]
+    assert opened(SqliteTransaction(path.with_name("other.db"), "one")).pipeline_names() == []
 
 
 def test_of_two_processes_of_one_pipeline_the_second_is_refused(path, opened):

@@ -272,7 +272,7 @@ def test_a_commit_that_fails_ends_the_run_and_leaves_what_was_committed(world, m
     def fail_third(effects):
         commits.append(effects.sequence)
         if effects.sequence == 2:
-            world.transaction.abort_next(ConnectorError("the disk is full"))
+            world.transaction.fail_next_commit(ConnectorError("the disk is full"))
 
     world.loop = world.fresh(fail_third)
     with pytest.raises(ConnectorError, match="is full"):
@@ -301,8 +301,8 @@ def test_a_commit_that_may_pass_is_tried_until_it_does_and_told_of_once(
 ):
     caplog.set_level(logging.INFO)
     world.feed(make_records(25)[0])
-    world.transaction.abort_next()
-    stop = Resting(lambda rests: rests < 3 and world.transaction.abort_next())
+    world.transaction.fail_next_commit()
+    stop = Resting(lambda rests: rests < 3 and world.transaction.fail_next_commit())
     world.loop.stop = stop
     world.run()
     assert stop.rests == 3
@@ -316,12 +316,12 @@ def test_a_commit_that_may_pass_is_tried_until_it_does_and_told_of_once(
 @pytest.mark.parametrize("passes", [True, False])
 def test_a_stop_while_a_commit_waits_leaves_it_one_more_attempt(world, make_records, passes):
     world.feed(make_records(25)[0])
-    world.transaction.abort_next()
+    world.transaction.fail_next_commit()
 
     def meanwhile(rests):
         world.loop.stop.request()
         if not passes:
-            world.transaction.abort_next()
+            world.transaction.fail_next_commit()
 
     world.loop.stop = Resting(meanwhile)
     if passes:

@@ -178,7 +178,7 @@ def test_while_a_commit_is_tried_again_that_is_said_and_what_is_committed_stays(
             publisher._writer.wait_until_idle(10)
 
         publisher._writer.submit = taken
-        world.transaction.abort_next()
+        world.transaction.fail_next_commit()
         world.run()
     assert ("retrying", None) in states
     assert states[-1][0] == "stopped"
