@@ -241,7 +241,7 @@ def main():
 def put_all(servers, name, n, partitions):
     """Write `n` records, as many to each partition."""
     payloads, _ = messages(TAUGHT, n)
-    with closing(KafkaCluster(servers).producer()) as producer:
+    with closing(KafkaCluster(servers).create_producer()) as producer:
         for i, payload in enumerate(payloads):
             producer.send(f"{name}.records", payload, partition=i % partitions)
         producer.flush()

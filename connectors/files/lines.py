@@ -35,14 +35,14 @@ _SLACK = 1 + len(_BYTE_ORDER_MARK) + len(b"\r\n")
 """Bytes read beyond `max_bytes`, for line breaks and a byte order mark around a line that fits."""
 
 _MOST_SEGMENTS = 8
-"""Number of files in a bookmark: buffered labels may be some rotations behind."""
+"""Number of files in a fingerprint: buffered labels may be some rotations behind."""
 
 
 class LineSource(SinglePartitionSource):
     """Base of the sources that read a file line by line; see `JsonLinesSource`.
 
-    The successive files at the path are read as one text; each of them is a `Segment`. The bookmark
-    is the list of segments as JSON.
+    The successive files at the path are read as one text; each of them is a `Segment`. The
+    fingerprint is the list of segments as JSON.
     """
 
     def __init__(
@@ -77,16 +77,16 @@ class LineSource(SinglePartitionSource):
         self._is_newest = True  # no other file follows the open one
 
     @property
-    def bookmark(self) -> str | None:
+    def content_fingerprint(self) -> str | None:
         """The files that were read last, with digests, as JSON; None before the first read."""
         return msgspec.json.encode(self._segments).decode() if self._segments else None
 
-    def set_expected_content(self, bookmark: str) -> None:
-        """Read only the files that `bookmark` identifies, and later files."""
-        self._segments = decode_segments(bookmark)
+    def set_expected_content(self, fingerprint: str) -> None:
+        """Read only the files that `fingerprint` identifies, and later files."""
+        self._segments = decode_segments(fingerprint)
 
     @property
-    def gaps(self) -> Mapping[str, tuple[int, int]]:
+    def skipped_ranges(self) -> Mapping[str, tuple[int, int]]:
         """Offsets [start, end) of lost content that the last poll skipped, by partition.
 
         The length of the lost content is unknown: each gap counts as one byte.

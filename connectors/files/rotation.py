@@ -80,14 +80,14 @@ class FileSegment(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-def decode_segments(bookmark: str) -> list[FileSegment]:
-    """Decode a bookmark to segments; ConnectorError if the text is not a list of segments."""
+def decode_segments(fingerprint: str) -> list[FileSegment]:
+    """Decode a fingerprint to segments; ConnectorError if the text is not a list of segments."""
     try:
-        return msgspec.json.decode(bookmark, type=list[FileSegment])
+        return msgspec.json.decode(fingerprint, type=list[FileSegment])
     except msgspec.MsgspecError as error:
         raise ConnectorError(
-            f"the bookmark {bookmark[:80]!r} is not that of a file: {error}; use the release that "
-            "wrote the state"
+            f"the fingerprint {fingerprint[:80]!r} is not that of a file: {error}; use the "
+            "release that wrote the state"
         ) from error
 
 

@@ -52,7 +52,7 @@ class CompactedTopicReader:
             found += records
         return found
 
-    def read(self) -> list[tuple[bytes | None, bytes]]:
+    def read_to_end(self) -> list[tuple[bytes | None, bytes]]:
         """Wait for all unread messages up to the current end, and return (key, value) of each.
 
         Raises UnavailableError if the broker returns nothing for some time.
@@ -96,7 +96,7 @@ class CompactedTopicReader:
 
     def _assigned_consumer(self) -> KafkaConsumer:
         if self._consumer is None:
-            consumer = self._cluster.consumer(
+            consumer = self._cluster.create_consumer(
                 max_partition_fetch_bytes=8 * 2**20, fetch_max_wait_ms=_POLL_MS
             )
             try:

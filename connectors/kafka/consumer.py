@@ -186,7 +186,7 @@ def find_damaged_offsets(
     """
     for name in sorted(offsets, key=int):
         partition, start = TopicPartition(topic, int(name)), offsets[name]
-        with closing(cluster.consumer()) as consumer:
+        with closing(cluster.create_consumer()) as consumer:
             end = retained_range(consumer, [partition], topic)[1][partition]
         found = _find_damaged_batch(cluster, partition, start, end)
         if found is None:
@@ -218,7 +218,7 @@ def _find_damaged_batch(
         return None
     where = f"topic {partition.topic!r} at {cluster.servers}"
     patience = time.monotonic() + MOMENT_MS / 1000
-    with closing(cluster.consumer()) as consumer, translate_errors(where):
+    with closing(cluster.create_consumer()) as consumer, translate_errors(where):
         consumer.assign([partition])
         consumer.seek(partition, offset)
         try:

@@ -26,7 +26,7 @@ class StoredEntry(NamedTuple):
     payload: bytes
     writer: bytes
 
-    def headers(self) -> list[tuple[str, bytes]]:
+    def to_headers(self) -> list[tuple[str, bytes]]:
         """Return the headers of the Kafka message that stores the entry."""
         return [
             ("sequence", b"%d" % self.committed.sequence),
@@ -78,7 +78,7 @@ class KafkaJournal:
     @contextmanager
     def _open_consumer(self) -> Iterator[KafkaConsumer]:
         """Context manager: yields a consumer that is assigned to the journal's partition."""
-        consumer = self._cluster.consumer()
+        consumer = self._cluster.create_consumer()
         try:
             with translate_errors(self._where):
                 partitions = consumer.partitions_for_topic(self.partition.topic)

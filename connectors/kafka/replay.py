@@ -117,7 +117,7 @@ class KafkaReplay:
     def _consumer_positioned_at(self, partition: TopicPartition, offset: int) -> KafkaConsumer:
         """Return the consumer, assigned to this partition only, with its position at `offset`."""
         if self._consumer is None:
-            self._consumer = self._cluster.consumer(**self._settings)
+            self._consumer = self._cluster.create_consumer(**self._settings)
         consumer = self._consumer
         if consumer.assignment() != {partition}:
             if partition.partition not in partition_numbers(consumer, self._topic, self._where):

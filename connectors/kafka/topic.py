@@ -51,7 +51,7 @@ class KafkaSource(Source):
         Limit per payload in memory. A longer payload is truncated to `max_bytes` + 1 bytes; the
         `size` of its message is the full length. A message without a value has an empty payload.
     on_data_loss : {"fail", "continue"}
-        Reaction if retention deleted unread messages: "continue" skips them and reports `gaps`.
+        Reaction if retention deleted unread messages: "continue" skips them (`skipped_ranges`).
     on_corrupt : {"stop", "skip"}
         Reaction to messages with a wrong checksum: "skip" replaces them by one damaged message.
 
@@ -154,13 +154,13 @@ class KafkaSource(Source):
         return bool(self._lagging_partitions(self._ends) or self._lagging_partitions(self._noted))
 
     @property
-    def identity(self) -> str | None:
+    def resource_id(self) -> str | None:
         """The topic's id, or None if the broker does not report it."""
         self._consumer_and_partition_numbers()
         return self._id
 
     @property
-    def gaps(self) -> Mapping[str, tuple[int, int]]:
+    def skipped_ranges(self) -> Mapping[str, tuple[int, int]]:
         """Offsets [start, end) that retention deleted before they were read, by partition."""
         return dict(self._gaps)
 
@@ -218,7 +218,7 @@ class KafkaSource(Source):
         A request of the consumer would have to wait for a running fetch.
         """
         if self._admin is None:
-            self._admin = self._cluster.admin()
+            self._admin = self._cluster.create_admin_client()
         asked = {TopicPartition(self.topic, int(name)): spec for name in partitions}
         with translate_errors(self._topic_description):
             found = self._admin.list_partition_offsets(asked, timeout_ms=MOMENT_MS)
@@ -273,7 +273,7 @@ class KafkaSource(Source):
     def _consumer_and_partition_numbers(self) -> tuple[KafkaConsumer, list[int]]:
         """Return the consumer and the partitions' numbers, after a check of the topic's id."""
         if self._consumer is None:
-            self._consumer = self._cluster.consumer(max_partition_fetch_bytes=_FETCH_BYTES)
+            self._consumer = self._cluster.create_consumer(max_partition_fetch_bytes=_FETCH_BYTES)
         numbers = partition_numbers(self._consumer, self.topic, self._topic_description)
         found = topic_id(self._consumer, self.topic)
         if None not in (found, self._id) and found != self._id:

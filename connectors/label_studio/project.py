@@ -125,7 +125,7 @@ class LabelStudioProject:
         self.where = f"project {project} at {url.rstrip('/')}"
         self._api = ApiClient(url.rstrip("/"), token, self.where, timeout)
 
-    def choices(self, name: str | None = None) -> Choices:
+    def fetch_choices_tag(self, name: str | None = None) -> Choices:
         """Return the project's `Choices` tag with this name, or its only one if `name` is None.
 
         Raises ConfigurationError if there is no such tag, or several tags and no `name`.
@@ -157,23 +157,23 @@ class LabelStudioProject:
         path = f"/api/projects/{self._project}/import?return_task_ids=true"
         return self._api.post(path, tasks, _ImportResponse).task_ids
 
-    def tasks(
+    def fetch_tasks(
         self, choices: Choices, ids: Iterable[int] | None = None
     ) -> dict[int, LabelStudioTask]:
         """Return existing tasks by id: those in `ids`, or all tasks of the project if None."""
         if ids is None:
-            return self._fetch_tasks(choices, None)
+            return self._fetch_task_batch(choices, None)
         found: dict[int, LabelStudioTask] = {}
         wanted = list(ids)
         for start in range(0, len(wanted), _PAGE):
-            found |= self._fetch_tasks(choices, wanted[start : start + _PAGE])
+            found |= self._fetch_task_batch(choices, wanted[start : start + _PAGE])
         return found
 
     def delete_task(self, id: int) -> None:
         """Delete the task with this id, if it exists."""
         self._api.delete(f"/api/tasks/{id}/")
 
-    def _fetch_tasks(
+    def _fetch_task_batch(
         self, choices: Choices, ids: Sequence[int] | None
     ) -> dict[int, LabelStudioTask]:
         found: dict[int, LabelStudioTask] = {}

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages.outgoing import DeadLetter, Reason, Time, milliseconds
+from streamboost.connectors.messages.outgoing import DeadLetter, Reason, Time, parse_time_ms
 from streamboost.features.number import as_number
-from streamboost.features.paths import flat, is_within_any, path_getter
+from streamboost.features.paths import flatten, is_within_any, path_getter
 from streamboost.features.values import is_plain_number
 
 __all__ = [
@@ -235,7 +235,7 @@ def make_time_reader(field: str | None) -> Callable[[Message], float | None]:
             return message.time
         try:
             time = time_or_none(get(decode(message.payload)))
-            return milliseconds(parse_time_cell(time) if message.is_row else time)
+            return parse_time_ms(parse_time_cell(time) if message.is_row else time)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None  # the decoder reports the reason with the batch
 
@@ -373,7 +373,7 @@ class KnownFields:
                 continue
             inner = tree_node.inner.get(name)
             if inner is None or not isinstance(value, dict):
-                for path, leaf in flat({name: value}).items():
+                for path, leaf in flatten({name: value}).items():
                     if leaf not in (None, "") and not self._is_known_path(prefix + path):
                         counts[prefix + path] += 1
             elif not value.keys() <= inner.leaves:
@@ -600,7 +600,7 @@ class RecordDecoder:
         """Decode records with their original values, and count fields that are not in `known`."""
         take, id_of = (
             make_values_reader(self.names),
-            _record_without_id if self.id is None else make_id_reader(self.id),
+            (lambda record: None) if self.id is None else make_id_reader(self.id),
         )
         kept, rows = context.parse(
             msgspec.json.Decoder(dict[str, Any]).decode,
@@ -621,8 +621,3 @@ class RecordDecoder:
             return [None for _ in records]
         time = path_getter(self.time)
         return [time_or_none(time(record)) for record in records]
-
-
-def _record_without_id(record: Mapping[str, Any]) -> Any:
-    """Return None, for records without an id field: the message's key is the id."""
-    return None

@@ -8,11 +8,11 @@ import msgspec
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.decoding import time_or_none
-from streamboost.connectors.messages.outgoing import milliseconds
+from streamboost.connectors.messages.outgoing import parse_time_ms
 from streamboost.errors import DataError
 from streamboost.escaping import escaped
 from streamboost.features.inference import InferredFields
-from streamboost.features.paths import flat, path_getter
+from streamboost.features.paths import flatten, path_getter
 
 __all__ = [
     "absent_fields_error",
@@ -152,14 +152,14 @@ def absent_fields_error(
 def time_field_error(payloads: Iterable[bytes], field: str) -> str | None:
     """Return an error text if most values of `field` are not times, else None.
 
-    Times are values that `milliseconds` parses.
+    Times are values that `parse_time_ms` parses.
     """
     values = [
         value
         for value in map(path_getter(field), _iterate_json_objects(payloads))
         if value is not None
     ]
-    wrong = [value for value in values if milliseconds(time_or_none(value)) is None]
+    wrong = [value for value in values if parse_time_ms(time_or_none(value)) is None]
     if 2 * len(wrong) <= len(values):
         return None
     first = wrong[0] if isinstance(wrong[0], str) else repr(wrong[0])
@@ -186,7 +186,7 @@ def _iterate_json_objects(payloads: Iterable[bytes]) -> Iterable[dict[str, Any]]
 
 
 def _field_names_of_records(records: Iterable[Mapping[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(name for record in records for name in flat(record)))
+    return list(dict.fromkeys(name for record in records for name in flatten(record)))
 
 
 def _join_field_names(names: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from streamboost.connectors.messages.decoding import (
     make_id_reader,
     time_or_none,
 )
-from streamboost.connectors.messages.outgoing import DeadLetter, Label, Reason, Time, encode
+from streamboost.connectors.messages.outgoing import DeadLetter, Label, Reason, Time, encode_message
 from streamboost.errors import ConfigurationError
 from streamboost.features.paths import is_null, path_getter
 
@@ -347,7 +347,7 @@ class LabelMessageCodec:
             self.names.label: label_to_json(label.label, self.label_kind),
         }
         message |= {} if label.time is None else {"time": label.time}
-        return encode(message | ({} if label.source is None else {"source": label.source}))
+        return encode_message(message | ({} if label.source is None else {"source": label.source}))
 
     @property
     def label_kind(self) -> LabelKind | None:

@@ -507,4 +507,4 @@ def _settings_from_json(text: str | bytes) -> dict[str, Any]:
 
 
 def _fields_to_json(fields: Mapping[str, Field]) -> dict[str, Any]:
-    return {name: field.given() for name, field in fields.items()}
+    return {name: field.to_config() for name, field in fields.items()}

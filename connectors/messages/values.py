@@ -9,7 +9,7 @@ import numpy as np
 from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.outgoing import Time
 from streamboost.features.layout import Values
-from streamboost.features.paths import flat
+from streamboost.features.paths import flatten
 from streamboost.features.words import LONGEST
 from streamboost.storage import Arrays
 
@@ -78,7 +78,7 @@ def extract_original_record(stored_values: bytes) -> bytes | None:
 def decode_fields(names: Sequence[str], stored_values: bytes) -> dict[str, Any]:
     """Return the fields of a record by name, as before a transformer, from its stored values."""
     if (whole := extract_original_record(stored_values)) is not None:
-        return flat(msgspec.json.decode(whole)[0])
+        return flatten(msgspec.json.decode(whole)[0])
     return dict(zip(names, decode_values(stored_values), strict=False))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from streamboost.connectors.base import PARTITION, Message, Position, Source
-from streamboost.connectors.messages.outgoing import Time, milliseconds
+from streamboost.connectors.messages.outgoing import Time, parse_time_ms
 from streamboost.connectors.oracle.table import OracleLabels
 from streamboost.errors import ConnectorError
 
@@ -77,7 +77,7 @@ class DelayedAnswerIds:
 
     def _add_predicted_record(self, record: _PredictedRecord) -> None:
         if self._records is None:
-            time = milliseconds(record.time)
+            time = parse_time_ms(record.time)
             self._newest = max(self._newest, time if time is not None else -math.inf)
         self._in_order.append((record.id, self._newest))
         self._ids[record.id] += 1
@@ -180,13 +180,13 @@ class AnswersOracle(Source):
         return self._requests.position()
 
     @property
-    def bookmark(self) -> str | None:
-        """The bookmark of the log of requests."""
-        return self._requests.bookmark
+    def content_fingerprint(self) -> str | None:
+        """The fingerprint of the log of requests."""
+        return self._requests.content_fingerprint
 
-    def set_expected_content(self, bookmark: str) -> None:
-        """Read only the log that `bookmark` identifies."""
-        self._requests.set_expected_content(bookmark)
+    def set_expected_content(self, fingerprint: str) -> None:
+        """Read only the log that `fingerprint` identifies."""
+        self._requests.set_expected_content(fingerprint)
 
     def seek(self, position: Position) -> None:
         """Continue at a position in the log of requests."""

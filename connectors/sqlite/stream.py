@@ -14,7 +14,7 @@ from pathlib import Path
 from sqlite3 import Connection
 
 from streamboost.connectors.base import PARTITION, Message, Position, Sink
-from streamboost.connectors.last_read import LastRead, LastReadSource
+from streamboost.connectors.last_read import LastMessage, ReplacementDetectingSource
 from streamboost.connectors.sqlite.database import (
     Database,
     append_payloads,
@@ -32,7 +32,7 @@ _BEGINNING = 1_000
 """Number of first bytes of a message that identify it."""
 
 
-class SqliteSource(LastReadSource):
+class SqliteSource(ReplacementDetectingSource):
     """Reads a stream; polls are empty while the stream, or the file, does not exist.
 
     The file stays open between polls, because opening it costs most of the time of a poll. No lock
@@ -106,7 +106,7 @@ class SqliteSource(LastReadSource):
         ]
         self._next = messages[-1].offset + 1 if messages else end
         if messages and messages[-1].offset > self._last.offset:
-            self._last = LastRead.from_message(
+            self._last = LastMessage.from_message(
                 messages[-1].offset, messages[-1].payload[:_BEGINNING]
             )
         return messages

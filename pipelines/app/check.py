@@ -143,7 +143,9 @@ def delivery_guarantee(config: Config) -> str:
         }
         inputs = {"source": connectors.records, "labels": connectors.labels}
         once = [name for name, source in inputs.items() if not source.is_replayable]
-        outside = [name for name, sink in sinks.items() if not connectors.transaction.enlists(sink)]
+        outside = [
+            name for name, sink in sinks.items() if not connectors.transaction.includes_sink(sink)
+        ]
     if once:
         return (
             f"at most once: {_join_names(once)} {'comes' if len(once) == 1 else 'come'} by "
@@ -190,7 +192,7 @@ def _describe_start_of_next_run(config: Config, state: State, transaction: Trans
     """
     check_writable(state.log)
     running = state.running_process_id()
-    committed = transaction.committed()
+    committed = transaction.last_committed_batch()
     refuse_lost_state(config, committed, checkpoint_copies(config))
     verify_compatibility(config, state, begun=has_begun(state, transaction, committed))
     found = state.checkpoint_to_restore(committed.sequence if committed else None)

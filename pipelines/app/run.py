@@ -80,7 +80,7 @@ def _fence_other_processes(
         if config.sections.kafka is not None:
             refuse_missing_topics(config)
         transaction.fence()
-        return transaction.committed()
+        return transaction.last_committed_batch()
 
     if not config.commits_to_kafka:
         return fence_once()
@@ -152,7 +152,7 @@ def _add_config_changes_to_journal(config: Config, pipeline: Pipeline) -> None:
     batch.
     """
     if fields := added_fields(config, pipeline.schema):
-        pipeline.journal_extras.fields = {name: field.given() for name, field in fields.items()}
+        pipeline.journal_extras.fields = {name: field.to_config() for name, field in fields.items()}
     if (rules := configured_rules(config, pipeline.schema)) != pipeline.schema.changeable_settings:
         pipeline.journal_extras.rules = rules
     if (decision := config.sections.decision_parameters) != pipeline.decision:

@@ -43,7 +43,7 @@ def verify(config: Config) -> str:
     refuse_damaged_log(state.log)
     until = newest[1]["sequence"]
     with closing(connect(config)) as connectors:
-        first = next(connectors.transaction.journal(), (0, b""))[0]
+        first = next(connectors.transaction.read_journal(), (0, b""))[0]
         start = None if first == 1 else _oldest_checkpoint(state)
         foreign = foreign_batches(journal_entries(connectors.transaction, start, until), start)
         if foreign is not None:

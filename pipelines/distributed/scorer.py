@@ -143,7 +143,7 @@ class Scorer:
         if self._has_read:
             self._model_log.read(self._table.poll(), is_complete=False)
         else:
-            self._model_log.read(self._table.read())
+            self._model_log.read(self._table.read_to_end())
         self._has_read = True
         return self._model_log.newest
 
@@ -187,7 +187,7 @@ class Scorer:
             newest = self._committed_reader.newest_message(topics.scoring_log, partition)
             where = f"partition {partition} of topic {topics.scoring_log!r}"
             entry = ScoringLogEntry.decode(newest.payload, where) if newest else None
-            task = PartitionTask(partition, self._settings, n, entry, member.identity)
+            task = PartitionTask(partition, self._settings, n, entry, member.resource_id)
             edition = self._snapshot_at_least(task.snapshot_number)
             if edition is None:
                 self._log_reason_and_wait(
@@ -211,7 +211,7 @@ class Scorer:
         """Return the newest model snapshot, or None if its number is below `snapshot_number`."""
         newest = self._model_log.newest
         if newest is None or newest.number < snapshot_number:
-            self._model_log.read(self._table.read())
+            self._model_log.read(self._table.read_to_end())
             newest = self._model_log.newest
         return newest if newest is not None and newest.number >= snapshot_number else None
 

@@ -117,7 +117,9 @@ class Bridge:
                 entry for message in messages for entry in self._decode_request(message.payload)
             ]
             source = self._requests
-            self._task_store.add_requests("requests", source.position(), entries, source.bookmark)
+            self._task_store.add_requests(
+                "requests", source.position(), entries, source.content_fingerprint
+            )
         self._requests.release_resources()
 
     def _decode_request(self, payload: bytes) -> Iterator[TaskEntry]:
@@ -133,7 +135,9 @@ class Bridge:
         while messages := self._labels.poll(_TOGETHER):
             ids = self._schema.decode_labels(messages).labels.ids
             source = self._labels
-            self._task_store.mark_answered("labels", source.position(), ids, source.bookmark)
+            self._task_store.mark_answered(
+                "labels", source.position(), ids, source.content_fingerprint
+            )
         self._labels.release_resources()
 
     def _find_sent_tasks(self) -> None:
@@ -145,7 +149,7 @@ class Bridge:
         if not sent:
             return
         found: dict[str, list[LabelStudioTask]] = {}
-        for task in self._project.tasks(self._choices).values():
+        for task in self._project.fetch_tasks(self._choices).values():
             if task.key is not None:
                 found.setdefault(task.key, []).append(task)
         made = {
@@ -200,7 +204,7 @@ class Bridge:
         """Return pairs (entry, task) for the entries whose tasks exist in Label Studio."""
         known = {entry.key: entry for entry in entries}
         numbers = {entry.task for entry in entries if entry.task is not None}
-        found = self._project.tasks(self._choices, numbers).values()
+        found = self._project.fetch_tasks(self._choices, numbers).values()
         pairs = [(known[task.key], task) for task in found if task.key in known]
         return [(entry, task) for entry, task in pairs if entry.task == task.id]
 
@@ -241,7 +245,7 @@ class Bridge:
                 self._create_tasks(entries[:middle], request_state)
                 self._create_tasks(entries[middle:], request_state)
             return
-        made = self._project.tasks(self._choices, numbers).values()
+        made = self._project.fetch_tasks(self._choices, numbers).values()
         keys = {entry.key for entry in entries}
         self._task_store.mark_open({task.key: task.id for task in made if task.key in keys})
 

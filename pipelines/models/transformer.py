@@ -24,7 +24,7 @@ from streamboost.connectors.messages.decoding import (
     convert_plain_numbers,
     make_values_reader,
 )
-from streamboost.connectors.messages.outgoing import Time, milliseconds
+from streamboost.connectors.messages.outgoing import Time, parse_time_ms
 from streamboost.connectors.messages.schema import LABEL, Schema
 from streamboost.connectors.messages.values import encode_original_record
 from streamboost.storage import Arrays, pack_json, unpack_json
@@ -165,7 +165,7 @@ def to_datetime(time: Time) -> datetime | None:
 
     Returns None if the record has no time, or the time is out of the range of datetime.
     """
-    since = milliseconds(time)
+    since = parse_time_ms(time)
     try:
         return (
             None

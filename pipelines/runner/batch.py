@@ -11,7 +11,7 @@ import numpy as np
 from streamboost.connectors.base import ForwardedPayloads, Message, Sink
 from streamboost.connectors.messages.decoding import Records, decode_json_object
 from streamboost.connectors.messages.labels import label_to_json
-from streamboost.connectors.messages.outgoing import DeadLetter, Prediction, encode_all
+from streamboost.connectors.messages.outgoing import DeadLetter, Prediction, encode_messages
 from streamboost.connectors.messages.schema import Schema
 from streamboost.features.paths import path_getter
 from streamboost.learner.label_quality import RelabelRequests
@@ -210,7 +210,7 @@ def encode_predictions(
             msgspec.structs.replace(one, decision=label_to_json(label, kind))
             for one, label in zip(whole, decisions.tolist(), strict=True)
         ]
-    return ForwardedPayloads(encode_all(whole), records.messages)
+    return ForwardedPayloads(encode_messages(whole), records.messages)
 
 
 def _add_optional_fields(

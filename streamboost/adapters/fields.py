@@ -87,7 +87,7 @@ class FieldMapper:
         self._places[feature] = len(self._feature)
         self._feature.append(feature)
         self._all = itemgetter(*self._feature) if len(self._feature) > 1 else None
-        self._features.add(name, field)
+        self._features.add_field(name, field)
 
     def _detect_text_category(self, feature: Hashable, value: Any) -> None:
         """Store one of a category's first 20 values; then make it a text if nearly all differ."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from streamboost.features.features import Features
 from streamboost.features.fields import Field
-from streamboost.features.paths import flat, is_vector, is_within_any, path_getter
+from streamboost.features.paths import flatten, is_vector, is_within_any, path_getter
 from streamboost.features.values import (
     FieldSample,
     are_distinct,
@@ -77,7 +77,7 @@ def infer_fields(
     """
     values: dict[str, list[Any]] = {}
     for record in records:
-        for path, value in flat(record).items():
+        for path, value in flatten(record).items():
             values.setdefault(path, []).append(value)
     hidden, left_out = frozenset(reserved), frozenset(exclude)
     fields: dict[str, Field] = {}
@@ -135,7 +135,7 @@ def _named_field_reason(path: str, field: Field, records: Sequence[Mapping[str, 
     """
     features = Features({path: field})
     values = [value for value in map(features.values, records) if value[0] not in (None, "")]
-    features.arrive(values)
+    features.encode_arrivals(values)
     n, lost = len(values), features.unreadable[path]
     told = f"; {lost} of {n} values cannot be read as that, and are missing" if lost else ""
     return f"as the file says{told}{_json_hint([value for value, *_ in values])}"

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["MOST_POSITIONS", "flat", "is_null", "is_vector", "is_within_any", "path_getter"]
+__all__ = ["MOST_POSITIONS", "flatten", "is_null", "is_vector", "is_within_any", "path_getter"]
 
 MOST_POSITIONS = 8
-"""Largest number of items of a list that `flat` reads. Longer lists are rarely lists of fields."""
+"""Largest number of items of a list that `flatten` reads. Longer lists rarely hold fields."""
 
 _DEEPEST = 8
-"""Largest number of nested levels that `flat` reads."""
+"""Largest number of nested levels that `flatten` reads."""
 
 _ABSENT: Final = object()
 
@@ -74,13 +74,13 @@ def is_null(record: Mapping[str, Any], path: str) -> bool:
     return _value_at(record, path, _ABSENT) is None
 
 
-def flat(record: Mapping[str, Any]) -> dict[str, Any]:
+def flatten(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a flat dictionary with the path and value of each field, in order.
 
     Lists of numbers are kept as vectors; of other lists, the first items are read. Empty objects
     and lists, and values nested deeper than eight levels, are omitted.
 
-    >>> flat({"a": 1, "device": {"os": "ios"}, "at": [1.5, 2], "tags": ["x", "y"]})
+    >>> flatten({"a": 1, "device": {"os": "ios"}, "at": [1.5, 2], "tags": ["x", "y"]})
     {'a': 1, 'device.os': 'ios', 'at': [1.5, 2], 'tags.0': 'x', 'tags.1': 'y'}
     """
     found: dict[str, Any] = {}

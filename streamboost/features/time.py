@@ -72,7 +72,7 @@ class TimeEncoder(ColumnEncoder):
         if moment is not None:
             self._newest = moment.timestamp()
 
-    def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
+    def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
         """Fill this encoder's columns in `X` (n, D); return how many values were unreadable."""
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):

@@ -297,11 +297,11 @@ class StreamLearner:
         Keep the row of a record: use the same row to score, to query and, when the label arrives,
         to learn. Raises DataError if the learner has no features.
         """
-        return self.with_lags(self._require_features().arrive(values))
+        return self.with_lags(self._require_features().encode_arrivals(values))
 
     def rows(self, values: Sequence[Values]) -> np.ndarray:
         """Return rows float32 (n, D) of records, given their field `values`; change no state."""
-        return self.with_lags(self._require_features().rows(values))
+        return self.with_lags(self._require_features().encode(values))
 
     def with_lags(self, X: np.ndarray) -> np.ndarray:
         """Return `X` (n, D - lags) with the lagged labels added as first columns: float32 (n, D).
@@ -735,9 +735,9 @@ class StreamLearner:
             row = np.asarray(as_wide(row[None], self.n_features or 0)[0])
             weight = class_weight_of(self.estimator, after, rows.counts)
             weight *= self.trust(named, after)
-            self._stacking.correct(row, after, weight, self.committee)
+            self._stacking.correct_label(row, after, weight, self.committee)
         if self.features is not None and values is not None:
-            self.features.correct(values, before, after)
+            self.features.correct_label(values, before, after)
             self.update_columns()
         return self.trainer.start_due_training()
 
@@ -812,7 +812,7 @@ class StreamLearner:
             self._rows.correct(id, after, self._rows.tick, self._query_controller.records)
             self.evaluator.correct(id, before, after)
             if self.features is not None and named.values is not None:
-                self.features.correct(named.values, before, after)
+                self.features.correct_label(named.values, before, after)
         trainer = self.trainer
         if not changed:
             return trainer.start_due_training()

@@ -314,7 +314,7 @@ class OnlineStacking:
         self._labels.append(k)
         self._newest = None
 
-    def correct(
+    def correct_label(
         self,
         row: np.ndarray,
         label: Label,

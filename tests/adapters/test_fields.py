@@ -33,11 +33,11 @@ class Learned:
 
     def learn(self, x):
         values = self.fields.values(x, add_missing=True)
-        self.features.arrive([values])
+        self.features.encode_arrivals([values])
         self.features.learn(values, "any")
 
     def row(self, x):
-        return self.features.rows([self.fields.values(x)])
+        return self.features.encode([self.fields.values(x)])
 
     @property
     def kinds(self):

@@ -35,7 +35,7 @@ def test_an_aborted_commit_leaves_nothing_and_the_next_one_commits():
     transaction.fail_next_commit()
     with pytest.raises(UnavailableError, match="commit 1 was aborted"):
         transaction.commit(1, [(sink, [b"one"])], {"records": {"0": 1}}, b"entry")
-    assert transaction.committed() is None
+    assert transaction.last_committed_batch() is None
     assert log.payloads() == []
     transaction.commit(1, [(sink, [b"one"])], {"records": {"0": 1}}, b"entry")
     assert log.payloads() == [b"one"]
@@ -62,8 +62,8 @@ def test_an_aborted_commit_has_written_the_sinks_it_does_not_bind():
 def test_what_committed_gives_is_the_caller_s_own():
     transaction = MemoryTransaction()
     transaction.commit(1, [], {"records": {"0": 1}}, b"")
-    transaction.committed().positions["records"]["0"] = 9
-    assert transaction.committed().positions == {"records": {"0": 1}}
+    transaction.last_committed_batch().positions["records"]["0"] = 9
+    assert transaction.last_committed_batch().positions == {"records": {"0": 1}}
 
 
 def test_messages_of_one_partition_go_before_those_of_the_next():

@@ -246,5 +246,5 @@ def test_requests_in_a_file_that_was_rotated_are_all_answered(tmp_path):
             oracle.seek(position)
             while found := oracle.poll(2):
                 ids += [int(json.loads(message.payload)["id"]) for message in found]
-            bookmark, position = oracle.bookmark, oracle.position()
+            bookmark, position = oracle.content_fingerprint, oracle.position()
     assert ids == list(range(12))

@@ -135,7 +135,7 @@ class Decoder:
         return reader
 
     def _load_codec_from_registry(self, schema_id: int) -> AvroCodec:
-        kept = self._registry.schema(schema_id)
+        kept = self._registry.get_schema(schema_id)
         if kept is None:
             raise UnusableMessageError(
                 f"the schema registry {self._registry.url} has none of that id"

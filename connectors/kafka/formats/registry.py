@@ -78,7 +78,7 @@ class Registry:
     ca: str | None = None
     _client: Any = field(default=None, init=False, repr=False, compare=False)
 
-    def schema(self, id: int) -> RegisteredSchema | None:
+    def get_schema(self, id: int) -> RegisteredSchema | None:
         """Return the schema with this id, or None if it does not exist."""
         with self._translate_errors(f"schema {id}") as client:
             return self._load_schema_with_references(client, client.get_schema(id))

@@ -104,7 +104,7 @@ class CommittedReader:
     def _assigned_consumer(self, partition: TopicPartition) -> Iterator[KafkaConsumer]:
         """Context manager: yields the consumer, assigned to this partition only."""
         if self._consumer is None:
-            self._consumer = self._cluster.consumer(fetch_max_wait_ms=50)
+            self._consumer = self._cluster.create_consumer(fetch_max_wait_ms=50)
         try:
             self._consumer.assign([partition])
             yield self._consumer
@@ -116,7 +116,7 @@ class CommittedReader:
         self, consumer: KafkaConsumer, partition: TopicPartition, resource_name: str
     ) -> tuple[int, int]:
         """Wait until no transaction is open; return the partition's first and end offset."""
-        self._admin = self._admin or self._cluster.admin()
+        self._admin = self._admin or self._cluster.create_admin_client()
         deadline = time.monotonic() + _PATIENCE
         while True:
             with translate_errors(resource_name):

@@ -126,7 +126,7 @@ class KafkaMember:
         """
         if self._producer is not None:
             return
-        producer = self._cluster.producer(
+        producer = self._cluster.create_producer(
             transactional_id=self.name,
             transaction_timeout_ms=TRANSACTION_MS,
             metadata_max_age_ms=_METADATA_MS,
@@ -154,7 +154,7 @@ class KafkaMember:
                 damage = self._skip_damaged_messages(consumer, error)
             except _NOWHERE:
                 unsure = True  # a new partition without an offset, or an offset not retained
-            ownership = self._listener.take_assignment(all_changed=unsure)
+            ownership = self._listener.pop_assignment_changes(all_changed=unsure)
             member = consumer.group_metadata()
         if member.state == MemberState.REBALANCING:
             request_group_rejoin(consumer)
@@ -287,7 +287,7 @@ class KafkaMember:
         self._leave_group()
 
     @property
-    def identity(self) -> str | None:
+    def resource_id(self) -> str | None:
         """The topic's id, which changes if the topic is recreated; None if not reported."""
         return topic_id(self._subscribed_consumer(), self.topic)
 
@@ -299,7 +299,7 @@ class KafkaMember:
     def _subscribed_consumer(self) -> KafkaConsumer:
         """Return the consumer, subscribed as a member of the group."""
         if self._consumer is None:
-            self._consumer = self._cluster.consumer(group_id=self._group, **self._settings)
+            self._consumer = self._cluster.create_consumer(group_id=self._group, **self._settings)
             self._consumer.subscribe([self.topic], listener=self._listener)
         return self._consumer
 
@@ -330,7 +330,7 @@ class KafkaMember:
         now = ConsumerGroupMetadata() if self._consumer is None else self._consumer.group_metadata()
         then = polled_batch.member
         is_same = (now.generation_id, now.member_id) == (then.generation_id, then.member_id)
-        is_same = is_same and self._listener.changes == polled_batch.ownership.changes
+        is_same = is_same and self._listener.n_rebalances == polled_batch.ownership.n_rebalances
         if then.generation_id < 0 or not is_same:
             raise PartitionsRevokedError(
                 f"{self._where}: partitions went to other members of {self._group!r}"

@@ -58,7 +58,7 @@ def test_cells_of_a_number_are_numbers_and_others_missing(source_of):
     assert not dead
     assert [value for (value,) in found.values] == [*cells.values(), *unread]
     features = Features({"a": "number"})
-    features.arrive(found.values)
+    features.encode_arrivals(found.values)
     assert features.unreadable["a"] == len(unread)
 
 
@@ -216,7 +216,7 @@ def test_row_with_an_open_cell_is_read_by_the_run_after_its_end_is_written(tmp_p
         assert records(source) == [{"id": "1", "text": "a"}]
         assert records(source) == []
         assert caplog.text.count("the row at byte 12 has a quoted cell that is open") == 1
-        bookmark, position = source.bookmark, source.position()
+        bookmark, position = source.content_fingerprint, source.position()
     with path.open("ab") as file:
         file.write(b'\nend"\n3,c\n')
     with closing(CsvSource(path)) as source:

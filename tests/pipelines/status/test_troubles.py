@@ -21,7 +21,11 @@ def _impatient(monkeypatch):
 
 
 def as_it_goes(world):
-    return world.transaction.committed(), world.read("predictions"), world.pipeline.digest
+    return (
+        world.transaction.last_committed_batch(),
+        world.read("predictions"),
+        world.pipeline.digest,
+    )
 
 
 @pytest.mark.parametrize("hurt", ["damaged", "a folder", "locked", "full", "no folder"])
