@@ -20,7 +20,7 @@ from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Schedule
 from streamboost.learner.working_set import WorkingSet
 from streamboost.predictions import Scored, evidence
-from streamboost.stacking.experts import as_experts
+from streamboost.stacking.experts import as_expert_names
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -131,7 +131,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self._learner = StreamLearner(
             estimator=self._trained,
             working_set=working_set,
-            schedule=schedule or _default_schedule(as_experts(experts)),
+            schedule=schedule or _default_schedule(as_expert_names(experts)),
             random_state=_draw_random_seed() if seed is None else seed,
             coverage=0.9 if coverage is None else coverage,
             label_lags=label_lags,

@@ -139,7 +139,7 @@ def _train_in_rounds(
             return
         left = rng.permutation(np.delete(np.arange(len(rows)), known))
         left = left[: max(n, int(np.ceil(evaluated * len(left))))]
-        worth = utility.measure(evidence(utility.needs, committee, rows[left]))
+        worth = utility.measure(evidence(utility.required_input, committee, rows[left]))
         best = left[np.argsort(-worth, kind="stable")[:n]]
         known, labels = _buy_labels_of_rows(ask_for_labels, best, known, labels)
 

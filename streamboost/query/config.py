@@ -70,7 +70,7 @@ class QueryConfig:
     --------
     >>> QueryConfig(budget=0.1).strategy
     'margin'
-    >>> QueryConfig(budget=0.02, initial_credit=10, stream_length=2_000).share
+    >>> QueryConfig(budget=0.02, initial_credit=10, stream_length=2_000).budget_share
     Fraction(1, 50)
     """
 
@@ -100,7 +100,7 @@ class QueryConfig:
                 f'query selection is {self.selection!r}, and mode "pool" selects in batches alone: '
                 'leave this key out, or choose mode "stream"'
             )
-        if not 0 < self.share <= 1:
+        if not 0 < self.budget_share <= 1:
             raise ConfigurationError(
                 f"query budget is {self.budget!r}: give the share of records that may be asked "
                 "for, above 0 and at most 1"
@@ -128,7 +128,7 @@ class QueryConfig:
                 f"query initial_credit is {self.initial_credit}, and stream_length is not given: "
                 "say how long the stream will be, by when it is repaid"
             )
-        bought = self.share * (self.stream_length or 0)
+        bought = self.budget_share * (self.stream_length or 0)
         if 3 * self.initial_credit > bought:
             raise ConfigurationError(
                 f"query initial_credit is {self.initial_credit}: give at most {int(bought / 3)}, a "
@@ -162,7 +162,7 @@ class QueryConfig:
         )
 
     @cached_property
-    def share(self) -> Fraction:
+    def budget_share(self) -> Fraction:
         """The budget, in labels per record, as an exact fraction: 0.1 is 1/10."""
         return as_exact_fraction("query budget", self.budget)
 
@@ -177,17 +177,17 @@ class QueryConfig:
         return as_exact_fraction("query relabel", self.relabel)
 
     @property
-    def needs(self) -> Needs:
-        """Input of `measure`: "margins", "probabilities", "votes" or "nothing"."""
-        return UTILITIES[self.strategy].needs
+    def required_input(self) -> Needs:
+        """Input of `compute_utility`: "margins", "probabilities", "votes" or "nothing"."""
+        return UTILITIES[self.strategy].required_input
 
-    def measure(self, evidence: np.ndarray) -> np.ndarray:
+    def compute_utility(self, evidence: np.ndarray) -> np.ndarray:
         """Return the utility (n,), in [0, 1], of a label for each of n records.
 
         Records of higher utility are requested first.
 
-        `needs` says what `evidence` must be: raw score margins (n,), probabilities (n, K), vote
-        shares (n, K), or, for "nothing", any array with n rows.
+        `required_input` says what `evidence` must be: raw score margins (n,), probabilities (n, K),
+        vote shares (n, K), or, for "nothing", any array with n rows.
         """
         return UTILITIES[self.strategy].measure(evidence)
 
