@@ -41,7 +41,7 @@ def open_project(config: Config) -> tuple[LabelStudioProject, Choices]:
     section = config.sections.label_studio
     assert section is not None
     studio = LabelStudioProject(section.url, section.project, section.token)
-    choices = studio.choices(section.choices)
+    choices = studio.fetch_choices_tag(section.choices)
     if config.sections.schema_.label == "integer":
         for label in choices.labels:
             to_integer_label(label, studio.where)

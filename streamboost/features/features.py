@@ -79,7 +79,7 @@ class Features:
         self._texts: TextEncoder | None = None
         self._encoders: dict[str, ColumnEncoder] = {"numbers": self._numbers}
         for name, given in fields.items():
-            self.add(name, as_field(name, given))
+            self.add_field(name, as_field(name, given))
 
     def __len__(self) -> int:
         return len(self._layout)
@@ -120,12 +120,12 @@ class Features:
         self.fields[name] = field
         self.fixed = self.fixed and field.kind in ("number", "vector")
         if field.kind == "number":
-            self._numbers.add(name, place)
+            self._numbers.add_field(name, place)
         elif field.kind == "text":
             if self._texts is None:
                 self._texts = TextEncoder(self._layout, self.table_bytes)
                 self._add_encoder("texts", self._texts)
-            self._texts.add(name, place)
+            self._texts.add_field(name, place)
         elif field.kind == "time":
             self._add_encoder(f"{place}", TimeEncoder(self._layout, name, place, field.zone))
         elif field.kind == "category":

@@ -148,7 +148,7 @@ def test_fields_added_after_labels_have_their_columns_for_the_classes_there_are(
     late, early = Features({"n": "number"}), Features({"n": "number", "note": "text"})
     for label in ("a", "b"):
         late.learn((1.0,), label)
-    late.add("note", Field("text"))
+    late.add_field("note", Field("text"))
     for label in ("a", "b"):
         early.learn((1.0, None), label)
     assert late.names == early.names

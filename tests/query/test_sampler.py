@@ -128,7 +128,7 @@ def test_what_is_set_apart_for_asking_again_is_there_when_it_falls_due():
     bought = []
     for density, draw in rng.random((n, 2)):
         asked, _ = ask(one, [2 * density], [draw])
-        again = one.due_relabels if rng.random() < 0.05 else 0
+        again = one.n_due_relabels if rng.random() < 0.05 else 0
         one.charge_relabels(again)
         bought.append(len(asked) + again)
     total = np.cumsum(bought)
@@ -146,7 +146,7 @@ def test_where_every_label_could_be_bought_asking_again_leaves_some_unasked():
     total = []
     for density, draw in rng.random((n, 2)):
         asked, _ = ask(one, [2 * density], [draw])
-        again = one.due_relabels
+        again = one.n_due_relabels
         one.charge_relabels(again)
         total.append(len(asked) + again)
     assert (np.cumsum(total) <= np.arange(1, n + 1)).all()
