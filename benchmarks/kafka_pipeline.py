@@ -86,7 +86,7 @@ def messages(start, n):
 
 
 def put(cluster, topic, payloads):
-    with closing(cluster.producer()) as producer:
+    with closing(cluster.create_producer()) as producer:
         for payload in payloads:
             producer.send(topic, payload)
         producer.flush()
@@ -109,7 +109,10 @@ def prepare(cluster, folder, name, batch, size=TAUGHT, schedule=ONCE):
 
 def bare(cluster, name, source, start, payload, batch, n):
     """Poll, write and commit as little as can be; return the records per second between commits."""
-    consumer, producer = cluster.consumer(), cluster.producer(transactional_id=f"{name}.bare")
+    consumer, producer = (
+        cluster.create_consumer(),
+        cluster.create_producer(transactional_id=f"{name}.bare"),
+    )
     partition, group = TopicPartition(source, 0), f"{name}.bare"
     consumer.assign([partition])
     consumer.seek(partition, start)
@@ -187,7 +190,7 @@ def started(file):
 
 def follower(cluster, name):
     """Return a consumer at the end of the predictions."""
-    consumer = cluster.consumer()
+    consumer = cluster.create_consumer()
     partition = TopicPartition(f"{name}.predictions", 0)
     consumer.assign([partition])
     consumer.seek(partition, consumer.end_offsets([partition])[partition])
@@ -200,7 +203,7 @@ def latency(cluster, folder, seconds, console):
     payloads = messages(TAUGHT, 1_000 * (seconds + 5))[0]
     consumer, process = follower(cluster, name), started(file)
     sent, waited, at = [], {}, 0
-    with closing(cluster.producer(linger_ms=0)) as producer:
+    with closing(cluster.create_producer(linger_ms=0)) as producer:
         producer.send(f"{name}.records", payloads[0])
         while not consumer.poll(timeout_ms=100):
             pass

@@ -20,7 +20,7 @@ __all__ = [
     "Sink",
     "Source",
     "Transaction",
-    "write_directly",
+    "write_and_flush",
 ]
 
 _PAGE = 1000
@@ -111,23 +111,23 @@ class Source(ABC):
         return False
 
     @property
-    def identity(self) -> str | None:
+    def resource_id(self) -> str | None:
         """Id of the input, such as a Kafka topic id, or None; a recreated input has a new id."""
         return None
 
     @property
-    def bookmark(self) -> str | None:
+    def content_fingerprint(self) -> str | None:
         """Text that identifies the content read so far; None if the offsets alone identify it."""
         return None
 
-    def set_expected_content(self, bookmark: str) -> None:  # noqa: B027 - most positions say it all
-        """Read only the content that `bookmark` identifies, and content that follows it.
+    def set_expected_content(self, fingerprint: str) -> None:  # noqa: B027 - most positions say it all
+        """Read only the content that `fingerprint` identifies, and content that follows it.
 
-        Call `seek` afterwards. Raises ConnectorError if another kind of source wrote the bookmark.
+        Call `seek` afterwards. Raises ConnectorError for the fingerprint of another kind of source.
         """
 
     @property
-    def gaps(self) -> Mapping[str, tuple[int, int]]:
+    def skipped_ranges(self) -> Mapping[str, tuple[int, int]]:
         """Deleted offsets [start, end) that the last poll skipped, by partition."""
         return {}
 
@@ -241,12 +241,12 @@ class Transaction(ABC):
         """Take over the pipeline: later commits of processes that started before are refused."""
 
     @property
-    def identity(self) -> str | None:
+    def resource_id(self) -> str | None:
         """Id of the journal, such as a Kafka topic id, or None; a recreated one has a new id."""
         return None
 
     @abstractmethod
-    def committed(self) -> CommittedBatch | None:
+    def last_committed_batch(self) -> CommittedBatch | None:
         """Return the newest committed batch, or None before the first."""
 
     @abstractmethod
@@ -265,11 +265,11 @@ class Transaction(ABC):
         """
 
     @abstractmethod
-    def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
+    def read_journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield (batch number, journal entry) of each retained batch after `after`, in order."""
 
     @abstractmethod
-    def enlists(self, sink: Sink) -> bool:
+    def includes_sink(self, sink: Sink) -> bool:
         """Return whether writes to `sink` are part of the transaction."""
 
     def write_non_transactional(
@@ -281,9 +281,9 @@ class Transaction(ABC):
         """
         batch, done = self._unbound
         done = done if batch == sequence else 0
-        unbound = [write for write in writes if not self.enlists(write[0])]
+        unbound = [write for write in writes if not self.includes_sink(write[0])]
         for sink, payloads in unbound[done:]:
-            write_directly(sink, payloads)
+            write_and_flush(sink, payloads)
             done += 1
             self._unbound = sequence, done
 
@@ -291,7 +291,7 @@ class Transaction(ABC):
         """Release all resources; a second call does nothing."""
 
 
-def write_directly(sink: Sink, payloads: Sequence[bytes]) -> None:
+def write_and_flush(sink: Sink, payloads: Sequence[bytes]) -> None:
     """Write `payloads` to a sink and flush it.
 
     If this fails, the unflushed payloads are dropped, because a retry writes all of them again.

@@ -1,4 +1,4 @@
-"""Bookmark of a source whose offsets count messages: the last message read, with a digest."""
+"""Fingerprint of a source whose offsets count messages: the last message read, with a digest."""
 
 import hashlib
 
@@ -7,10 +7,10 @@ import msgspec
 from streamboost.connectors.base import SinglePartitionSource
 from streamboost.errors import ConnectorError
 
-__all__ = ["LastRead", "LastReadSource"]
+__all__ = ["LastMessage", "ReplacementDetectingSource"]
 
 
-class LastRead(msgspec.Struct, frozen=True, array_like=True):
+class LastMessage(msgspec.Struct, frozen=True, array_like=True):
     """Offset and digest of the last message read, to detect a replaced source.
 
     Attributes
@@ -23,47 +23,47 @@ class LastRead(msgspec.Struct, frozen=True, array_like=True):
     digest: str = ""
 
     @classmethod
-    def from_message(cls, offset: int, content: bytes) -> "LastRead":
-        """Return the bookmark of the message at `offset` with this content.
+    def from_message(cls, offset: int, content: bytes) -> "LastMessage":
+        """Return the fingerprint of the message at `offset` with this content.
 
-        >>> last = LastRead.from_message(7, b"{}")
+        >>> last = LastMessage.from_message(7, b"{}")
         >>> last.has_changed(b"{}"), last.has_changed(b"[]")
         (False, True)
         """
         return cls(offset, hashlib.blake2b(content, digest_size=16).hexdigest())
 
     def has_changed(self, content: bytes) -> bool:
-        """Return whether `content`, now at the offset, differs from the content of the bookmark."""
+        """Return whether `content`, now at the offset, differs from the message's content."""
         return bool(self.digest) and self.from_message(self.offset, content) != self
 
     def encode(self) -> str:
-        """Return the bookmark as JSON text."""
+        """Return the fingerprint as JSON text."""
         return msgspec.json.encode(self).decode()
 
     @classmethod
-    def decode(cls, bookmark: str) -> "LastRead":
+    def decode(cls, fingerprint: str) -> "LastMessage":
         """Decode the result of `encode`; raise ConnectorError for other text."""
         try:
-            return msgspec.json.decode(bookmark, type=cls)
+            return msgspec.json.decode(fingerprint, type=cls)
         except msgspec.MsgspecError as error:
             raise ConnectorError(
-                f"the bookmark {bookmark[:80]!r} is not that of a numbered source: {error}; use "
-                "the release that wrote the state"
+                f"the fingerprint {fingerprint[:80]!r} is not that of a numbered source: {error}; "
+                "use the release that wrote the state"
             ) from error
 
 
-class LastReadSource(SinglePartitionSource):
-    """Base of sources whose bookmark is the offset and digest of the last message read."""
+class ReplacementDetectingSource(SinglePartitionSource):
+    """Base of sources whose fingerprint is the offset and digest of the last message read."""
 
     def __init__(self, input_name: str) -> None:
         super().__init__(input_name)
-        self._last = LastRead()
+        self._last = LastMessage()
 
     @property
-    def bookmark(self) -> str | None:
+    def content_fingerprint(self) -> str | None:
         """The offset of the last message read, with a digest; None before the first."""
         return self._last.encode() if self._last.digest else None
 
-    def set_expected_content(self, bookmark: str) -> None:
-        """Let polls fail if the message that `bookmark` identifies was replaced by another one."""
-        self._last = LastRead.decode(bookmark)
+    def set_expected_content(self, fingerprint: str) -> None:
+        """Let polls fail if the message that `fingerprint` identifies was replaced."""
+        self._last = LastMessage.decode(fingerprint)

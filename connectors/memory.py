@@ -160,14 +160,14 @@ class MemoryTransaction(Transaction):
     --------
     >>> log = MemoryLog()
     >>> transaction = MemoryTransaction()
-    >>> transaction.abort_next()
+    >>> transaction.fail_next_commit()
     >>> transaction.commit(1, [(MemorySink(log), [b"one"])], {}, b"{}")
     Traceback (most recent call last):
     streamboost.errors.UnavailableError: commit 1 was aborted on demand
-    >>> log.payloads(), transaction.committed()
+    >>> log.payloads(), transaction.last_committed_batch()
     ([], None)
     >>> transaction.commit(1, [(MemorySink(log), [b"one"])], {"records": {"0": 7}}, b"{}")
-    >>> log.payloads(), transaction.committed()
+    >>> log.payloads(), transaction.last_committed_batch()
     ([b'one'], CommittedBatch(sequence=1, positions={'records': {'0': 7}}))
     """
 
@@ -177,7 +177,7 @@ class MemoryTransaction(Transaction):
         self._positions: dict[str, Position] = {}
         self._abort: Exception | None = None
 
-    def abort_next(self, error: Exception | None = None) -> None:
+    def fail_next_commit(self, error: Exception | None = None) -> None:
         """Let the next commit raise `error` without writing to the sinks of the transaction.
 
         Sinks outside the transaction are written before the error, as in a real system.
@@ -186,7 +186,7 @@ class MemoryTransaction(Transaction):
             f"commit {len(self._journal) + 1} was aborted on demand"
         )
 
-    def committed(self) -> CommittedBatch | None:
+    def last_committed_batch(self) -> CommittedBatch | None:
         """Return the newest committed batch, or None before the first."""
         if not self._journal:
             return None
@@ -211,19 +211,19 @@ class MemoryTransaction(Transaction):
             error, self._abort = self._abort, None
             raise error
         # Copied first: an exception of an iterator must not leave a partial commit.
-        bound = [(sink, list(payloads)) for sink, payloads in writes if self.enlists(sink)]
+        bound = [(sink, list(payloads)) for sink, payloads in writes if self.includes_sink(sink)]
         for sink, copied in bound:
             sink.write(copied)
             sink.flush()
         self._positions |= {source: dict(position) for source, position in positions.items()}
         self._journal.append(journal)
 
-    def enlists(self, sink: Sink) -> bool:
+    def includes_sink(self, sink: Sink) -> bool:
         """Return whether writes to `sink` are part of the transaction."""
         return isinstance(sink, MemorySink) and (
             self._enlisted is None or id(sink) in self._enlisted
         )
 
-    def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
+    def read_journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield (batch number, journal entry) of every batch after batch `after`."""
         yield from enumerate(self._journal[after:], after + 1)

@@ -184,13 +184,13 @@ class RiverOracle(Source):
         return self._requests.position()
 
     @property
-    def bookmark(self) -> str | None:
-        """The bookmark of the requests log."""
-        return self._requests.bookmark
+    def content_fingerprint(self) -> str | None:
+        """The fingerprint of the requests log."""
+        return self._requests.content_fingerprint
 
-    def set_expected_content(self, bookmark: str) -> None:
-        """Read only the requests log that `bookmark` identifies."""
-        self._requests.set_expected_content(bookmark)
+    def set_expected_content(self, fingerprint: str) -> None:
+        """Read only the requests log that `fingerprint` identifies."""
+        self._requests.set_expected_content(fingerprint)
 
     def seek(self, position: Position) -> None:
         """Continue at a position in the requests log."""

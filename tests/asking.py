@@ -8,14 +8,14 @@ from streamboost.query.querier import Querier
 
 def querier(seed=0, **settings):
     one = Querier(QueryConfig(**settings), np.random.SeedSequence(seed))
-    one.widen(1)
+    one.set_n_features(1)
     return one
 
 
 def decide(one, utility, *, start=0, cold=False):
     X = np.asarray(utility, dtype=np.float32)[:, None]
     ids = [str(start + i) for i in range(len(X))]
-    return one.decide(ids, X, np.asarray(utility, dtype=float), cold=cold)
+    return one.select_requests(ids, X, np.asarray(utility, dtype=float), cold=cold)
 
 
 def stream(n, seed=5):

@@ -17,11 +17,11 @@ from streamboost.connectors.files.rotation import (
     FileSegment,
     begins_with_segment,
     decode_segments,
+    find_rotated_files,
     find_segment_file,
+    find_unread_link_targets,
     is_compressed,
     open_regular_file,
-    rotated_files,
-    skipped_link_targets,
 )
 from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
@@ -35,14 +35,14 @@ _SLACK = 1 + len(_BYTE_ORDER_MARK) + len(b"\r\n")
 """Bytes read beyond `max_bytes`, for line breaks and a byte order mark around a line that fits."""
 
 _MOST_SEGMENTS = 8
-"""Number of files in a bookmark: buffered labels may be some rotations behind."""
+"""Number of files in a fingerprint: buffered labels may be some rotations behind."""
 
 
 class LineSource(SinglePartitionSource):
     """Base of the sources that read a file line by line; see `JsonLinesSource`.
 
-    The successive files at the path are read as one text; each of them is a `Segment`. The bookmark
-    is the list of segments as JSON.
+    The successive files at the path are read as one text; each of them is a `Segment`. The
+    fingerprint is the list of segments as JSON.
     """
 
     def __init__(
@@ -77,16 +77,16 @@ class LineSource(SinglePartitionSource):
         self._is_newest = True  # no other file follows the open one
 
     @property
-    def bookmark(self) -> str | None:
+    def content_fingerprint(self) -> str | None:
         """The files that were read last, with digests, as JSON; None before the first read."""
         return msgspec.json.encode(self._segments).decode() if self._segments else None
 
-    def set_expected_content(self, bookmark: str) -> None:
-        """Read only the files that `bookmark` identifies, and later files."""
-        self._segments = decode_segments(bookmark)
+    def set_expected_content(self, fingerprint: str) -> None:
+        """Read only the files that `fingerprint` identifies, and later files."""
+        self._segments = decode_segments(fingerprint)
 
     @property
-    def gaps(self) -> Mapping[str, tuple[int, int]]:
+    def skipped_ranges(self) -> Mapping[str, tuple[int, int]]:
         """Offsets [start, end) of lost content that the last poll skipped, by partition.
 
         The length of the lost content is unknown: each gap counts as one byte.
@@ -198,7 +198,7 @@ class LineSource(SinglePartitionSource):
             others = [one for one in self._segments if one.base != segment.base]
             with suppress(FileNotFoundError):  # the file was renamed, and so not truncated
                 if os.path.samestat(os.fstat(file.fileno()), self._path.stat()):
-                    copies = map(self._path.with_name, rotated_files(self._path, segment.seen))
+                    copies = map(self._path.with_name, find_rotated_files(self._path, segment.seen))
                     return next(
                         (one for one in copies if not _is_file_of_segments(one, others)), None
                     )
@@ -275,7 +275,7 @@ class LineSource(SinglePartitionSource):
             raise self._replaced_file_error("the file ends there")
         elif lost := [
             name
-            for between in (rotated_files, skipped_link_targets)
+            for between in (find_rotated_files, find_unread_link_targets)
             for name in between(self._path, os.fstat(file.fileno()).st_mtime_ns)
         ]:
             self._skip_lost_content(

@@ -13,7 +13,7 @@ import msgspec
 from streamboost.connectors.base import PARTITION, Message
 from streamboost.connectors.files.cells import message_from_row
 from streamboost.connectors.files.rotation import open_regular_file
-from streamboost.connectors.last_read import LastRead, LastReadSource
+from streamboost.connectors.last_read import LastMessage, ReplacementDetectingSource
 from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
 __all__ = ["ParquetSource"]
@@ -28,14 +28,14 @@ class _InvalidUtf8(NamedTuple):
     content: bytes
 
 
-class ParquetSource(LastReadSource):
+class ParquetSource(ReplacementDetectingSource):
     """Reads a Parquet file, giving each row as a JSON object; a message's offset is its row.
 
     A date that Python cannot represent becomes text. A row with text that is not UTF-8 is a damaged
     message.
 
     A file is complete when it is written: nothing is ever appended. It is identified by its
-    content: the bookmark has a digest of the last row that was read.
+    content: the fingerprint has a digest of the last row that was read.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class ParquetSource(LastReadSource):
         ]
         self._next += len(messages)
         if messages and self._next - 1 > self._last.offset:
-            self._last = LastRead.from_message(self._next - 1, repr(rows[-1]).encode())
+            self._last = LastMessage.from_message(self._next - 1, repr(rows[-1]).encode())
         return messages
 
     def lag(self) -> int:
@@ -169,7 +169,7 @@ class ParquetSource(LastReadSource):
             start += metadata.row_group(groups.pop(0)).num_rows
         batches = self._file.iter_batches(batch_size=_ROWS, row_groups=groups)
         return islice(
-            (r for batch in batches for r in _rows_of_arrow_batch(batch)), start_row - start, None
+            (r for batch in batches for r in _arrow_batch_to_rows(batch)), start_row - start, None
         )
 
     def _message_from_parquet_row(self, row: dict[str, Any], offset: int) -> Message:
@@ -183,7 +183,7 @@ class ParquetSource(LastReadSource):
         return message_from_row(row | texts, PARTITION, offset, self._max_bytes)
 
 
-def _rows_of_arrow_batch(arrow_batch: Any) -> list[dict[str, Any]]:
+def _arrow_batch_to_rows(arrow_batch: Any) -> list[dict[str, Any]]:
     """Return the rows of an Arrow batch; cells that Python cannot represent become text."""
     try:
         rows: list[dict[str, Any]] = arrow_batch.to_pylist()

@@ -22,11 +22,11 @@ __all__ = [
     "FileSegment",
     "begins_with_segment",
     "decode_segments",
+    "find_rotated_files",
     "find_segment_file",
+    "find_unread_link_targets",
     "is_compressed",
     "open_regular_file",
-    "rotated_files",
-    "skipped_link_targets",
 ]
 
 _DIGITS = re.compile(r"\d+")
@@ -80,14 +80,14 @@ class FileSegment(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-def decode_segments(bookmark: str) -> list[FileSegment]:
-    """Decode a bookmark to segments; ConnectorError if the text is not a list of segments."""
+def decode_segments(fingerprint: str) -> list[FileSegment]:
+    """Decode a fingerprint to segments; ConnectorError if the text is not a list of segments."""
     try:
-        return msgspec.json.decode(bookmark, type=list[FileSegment])
+        return msgspec.json.decode(fingerprint, type=list[FileSegment])
     except msgspec.MsgspecError as error:
         raise ConnectorError(
-            f"the bookmark {bookmark[:80]!r} is not that of a file: {error}; use the release that "
-            "wrote the state"
+            f"the fingerprint {fingerprint[:80]!r} is not that of a file: {error}; use the "
+            "release that wrote the state"
         ) from error
 
 
@@ -133,7 +133,7 @@ def begins_with_segment(path: Path, segment: FileSegment) -> bool:
         return False
 
 
-def rotated_files(path: Path, since: int) -> list[str]:
+def find_rotated_files(path: Path, since: int) -> list[str]:
     """Return the names of rotated files of `path` written after `since`, oldest first.
 
     `since` is in nanoseconds since the epoch. The names have a number or a date in addition to
@@ -150,7 +150,7 @@ def rotated_files(path: Path, since: int) -> list[str]:
     return [name for _, name in sorted(newer)]
 
 
-def skipped_link_targets(path: Path, since: int) -> list[str]:
+def find_unread_link_targets(path: Path, since: int) -> list[str]:
     """Return names of earlier targets of the symbolic link `path` that were never read.
 
     Only targets written after `since` (ns since the epoch) are returned, oldest first. Their

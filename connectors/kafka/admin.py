@@ -63,7 +63,7 @@ JOURNAL: Mapping[str, Any] = {
 
 def missing_topics(cluster: KafkaCluster, topics: Sequence[str]) -> list[str]:
     """Return those of `topics` that do not exist in the cluster."""
-    with closing(cluster.admin()) as admin, translate_errors(cluster.servers):
+    with closing(cluster.create_admin_client()) as admin, translate_errors(cluster.servers):
         there = set(admin.list_topics())
     return [topic for topic in topics if topic not in there]
 
@@ -75,7 +75,7 @@ def create_topics(cluster: KafkaCluster, topics: Mapping[str, Mapping[str, Any]]
     """
     if not topics:
         return
-    with closing(cluster.admin()) as admin, translate_errors(cluster.servers):
+    with closing(cluster.create_admin_client()) as admin, translate_errors(cluster.servers):
         answer = admin.create_topics(
             {name: dict(settings) for name, settings in topics.items()},
             raise_errors=False,
@@ -91,20 +91,20 @@ def create_topics(cluster: KafkaCluster, topics: Mapping[str, Mapping[str, Any]]
 
 def partition_counts(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, int]:
     """Return the number of partitions by topic, for those of `topics` that exist."""
-    with closing(cluster.admin()) as admin, translate_errors(cluster.servers):
+    with closing(cluster.create_admin_client()) as admin, translate_errors(cluster.servers):
         found = admin.describe_topics(list(topics))
     return {one["name"]: len(one["partitions"]) for one in found if one["error_code"] == 0}
 
 
 def add_partitions(cluster: KafkaCluster, topics: Mapping[str, int]) -> None:
     """Increase partition counts to the numbers in `topics`; ConnectorError if refused."""
-    with closing(cluster.admin()) as admin, translate_errors(cluster.servers):
+    with closing(cluster.create_admin_client()) as admin, translate_errors(cluster.servers):
         admin.create_partitions(dict(topics))
 
 
 def check_group_is_empty(cluster: KafkaCluster, group: str) -> None:
     """Raise ConnectorError if the consumer group `group` has members."""
-    with closing(cluster.admin()) as admin, translate_errors(cluster.servers):
+    with closing(cluster.create_admin_client()) as admin, translate_errors(cluster.servers):
         found = admin.describe_groups([group])
     members = found[group]["members"]
     if members:

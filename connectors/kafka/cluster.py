@@ -84,7 +84,7 @@ class KafkaCluster:
     def __post_init__(self) -> None:
         check_options(self.options)
 
-    def consumer(self, **settings: Any) -> KafkaConsumer:
+    def create_consumer(self, **settings: Any) -> KafkaConsumer:
         """Return a consumer that reads committed messages and does not commit offsets itself.
 
         `settings` override the cluster's options.
@@ -100,7 +100,7 @@ class KafkaCluster:
         } | settings
         return self._make_client(KafkaConsumer, CONSUMER, settings)
 
-    def producer(self, **settings: Any) -> KafkaProducer:
+    def create_producer(self, **settings: Any) -> KafkaProducer:
         """Return an idempotent producer, configured for large batches.
 
         `settings` override the cluster's options.
@@ -119,7 +119,7 @@ class KafkaCluster:
         } | settings
         return self._make_client(KafkaProducer, PRODUCER, settings)
 
-    def admin(self) -> KafkaAdminClient:
+    def create_admin_client(self) -> KafkaAdminClient:
         """Return a client that describes and creates topics."""
         return self._make_client(KafkaAdminClient, ADMIN, {})
 

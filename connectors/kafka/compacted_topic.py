@@ -8,8 +8,8 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
-    find_damage,
-    is_damaged,
+    find_damaged_offsets,
+    is_damage_error,
     partition_numbers,
     poll_messages,
     retained_range,
@@ -52,7 +52,7 @@ class CompactedTopicReader:
             found += records
         return found
 
-    def read(self) -> list[tuple[bytes | None, bytes]]:
+    def read_to_end(self) -> list[tuple[bytes | None, bytes]]:
         """Wait for all unread messages up to the current end, and return (key, value) of each.
 
         Raises UnavailableError if the broker returns nothing for some time.
@@ -79,10 +79,10 @@ class CompactedTopicReader:
                 records = poll_messages(consumer, wait_ms).get(self._at, [])
                 self._next = consumer.position(self._at, timeout_ms=MOMENT_MS)
         except UnavailableError as error:
-            if not is_damaged(error):
+            if not is_damage_error(error):
                 raise
             self.close()
-            if damage := find_damage(self._cluster, self._at.topic, {"0": self._next}):
+            if damage := find_damaged_offsets(self._cluster, self._at.topic, {"0": self._next}):
                 _log.error("%s: %s, and are passed over", self._where, damage)
                 self._next = damage.end
             return []
@@ -96,7 +96,7 @@ class CompactedTopicReader:
 
     def _assigned_consumer(self) -> KafkaConsumer:
         if self._consumer is None:
-            consumer = self._cluster.consumer(
+            consumer = self._cluster.create_consumer(
                 max_partition_fetch_bytes=8 * 2**20, fetch_max_wait_ms=_POLL_MS
             )
             try:

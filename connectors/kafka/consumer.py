@@ -15,11 +15,11 @@ from streamboost.errors import ConnectorError, DeletedError, UnavailableError
 
 __all__ = [
     "DamagedOffsets",
-    "check_offset",
+    "check_offset_is_retained",
     "consumer_positions",
-    "find_damage",
-    "is_damaged",
-    "is_out_of_range",
+    "find_damaged_offsets",
+    "is_damage_error",
+    "is_out_of_range_error",
     "message_from_record",
     "partition_numbers",
     "poll_messages",
@@ -146,7 +146,9 @@ def consumer_positions(consumer: KafkaConsumer) -> dict[str, int]:
     return places
 
 
-def check_offset(topic: str, partition: int | str, offset: int, start: int, end: int) -> None:
+def check_offset_is_retained(
+    topic: str, partition: int | str, offset: int, start: int, end: int
+) -> None:
     """Raise DeletedError if `offset` is outside the retained range [start, end]."""
     if offset < start:
         raise DeletedError(
@@ -162,12 +164,12 @@ def check_offset(topic: str, partition: int | str, offset: int, start: int, end:
         )
 
 
-def is_out_of_range(error: Exception) -> bool:
+def is_out_of_range_error(error: Exception) -> bool:
     """Return whether an error was caused by an offset that is not retained."""
     return isinstance(error.__cause__, kafka_errors.OffsetOutOfRangeError)
 
 
-def is_damaged(error: Exception) -> bool:
+def is_damage_error(error: Exception) -> bool:
     """Return whether an error was caused by messages with a wrong checksum or encoding.
 
     The caller must close the consumer that raised the error: its next poll would never return.
@@ -175,7 +177,7 @@ def is_damaged(error: Exception) -> bool:
     return isinstance(error.__cause__, kafka_errors.CorruptRecordError)
 
 
-def find_damage(
+def find_damaged_offsets(
     cluster: KafkaCluster, topic: str, offsets: Mapping[str, int]
 ) -> DamagedOffsets | None:
     """Return the damaged offsets that begin at one of `offsets` (by partition), or None.
@@ -184,7 +186,7 @@ def find_damage(
     """
     for name in sorted(offsets, key=int):
         partition, start = TopicPartition(topic, int(name)), offsets[name]
-        with closing(cluster.consumer()) as consumer:
+        with closing(cluster.create_consumer()) as consumer:
             end = retained_range(consumer, [partition], topic)[1][partition]
         found = _find_damaged_batch(cluster, partition, start, end)
         if found is None:
@@ -216,7 +218,7 @@ def _find_damaged_batch(
         return None
     where = f"topic {partition.topic!r} at {cluster.servers}"
     patience = time.monotonic() + MOMENT_MS / 1000
-    with closing(cluster.consumer()) as consumer, translate_errors(where):
+    with closing(cluster.create_consumer()) as consumer, translate_errors(where):
         consumer.assign([partition])
         consumer.seek(partition, offset)
         try:

@@ -13,7 +13,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streamboost.connectors.base import CommittedBatch, Position
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
-from streamboost.connectors.kafka.consumer import is_damaged, poll_messages
+from streamboost.connectors.kafka.consumer import is_damage_error, poll_messages
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
 __all__ = ["KafkaJournal", "StoredEntry", "journal_topic"]
@@ -26,7 +26,7 @@ class StoredEntry(NamedTuple):
     payload: bytes
     writer: bytes
 
-    def headers(self) -> list[tuple[str, bytes]]:
+    def to_headers(self) -> list[tuple[str, bytes]]:
         """Return the headers of the Kafka message that stores the entry."""
         return [
             ("sequence", b"%d" % self.committed.sequence),
@@ -78,7 +78,7 @@ class KafkaJournal:
     @contextmanager
     def _open_consumer(self) -> Iterator[KafkaConsumer]:
         """Context manager: yields a consumer that is assigned to the journal's partition."""
-        consumer = self._cluster.consumer()
+        consumer = self._cluster.create_consumer()
         try:
             with translate_errors(self._where):
                 partitions = consumer.partitions_for_topic(self.partition.topic)
@@ -95,7 +95,7 @@ class KafkaJournal:
             consumer.assign([self.partition])
             yield consumer
         except UnavailableError as error:
-            if not is_damaged(error):
+            if not is_damage_error(error):
                 raise
             raise ConnectorError(
                 f"{self._where} is damaged: {error.__cause__}. Bring the topic back from a copy"

@@ -17,7 +17,7 @@ from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.errors import TOO_LARGE
 from streamboost.errors import ConnectorError, UnavailableError
 
-__all__ = ["RECREATE_REMEDY", "MessageDispatcher", "send_options"]
+__all__ = ["RECREATE_REMEDY", "MessageDispatcher", "send_arguments"]
 
 _PATIENCE = 30.0
 """Timeout of a write in seconds."""
@@ -40,10 +40,10 @@ _REMEDIES = {
 }
 
 
-def send_options(metadata: Message | MessageMetadata) -> dict[str, Any]:
+def send_arguments(metadata: Message | MessageMetadata) -> dict[str, Any]:
     """Return the arguments of `KafkaProducer.send` for the metadata of a message.
 
-    >>> send_options(MessageMetadata(b"7", (("trace", b"a"),), 1_000))
+    >>> send_arguments(MessageMetadata(b"7", (("trace", b"a"),), 1_000))
     {'timestamp_ms': 1000, 'key': b'7', 'headers': [('trace', b'a')]}
     """
     options: dict[str, Any] = {} if metadata.time is None else {"timestamp_ms": metadata.time}
@@ -83,7 +83,7 @@ class MessageDispatcher:
         for payload, one, description in zip(
             payloads, about, json_payloads or payloads, strict=False
         ):
-            self.send(topic, payload, description, partition=only, **send_options(one))
+            self.send(topic, payload, description, partition=only, **send_arguments(one))
 
     def send(
         self, topic: str, payload: bytes, description: str | bytes = b"", **send_arguments: Any

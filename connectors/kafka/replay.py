@@ -12,10 +12,10 @@ from kafka import KafkaConsumer, TopicPartition
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
-    check_offset,
-    find_damage,
-    is_damaged,
-    is_out_of_range,
+    check_offset_is_retained,
+    find_damaged_offsets,
+    is_damage_error,
+    is_out_of_range_error,
     message_from_record,
     partition_numbers,
     poll_messages,
@@ -100,11 +100,11 @@ class KafkaReplay:
                 self._reached[partition_name] = consumer.position(partition, timeout_ms=MOMENT_MS)
         except UnavailableError as error:
             self.close()
-            if is_out_of_range(error):
+            if is_out_of_range_error(error):
                 self._raise_if_offset_not_retained(partition, place)
-            if not is_damaged(error):
+            if not is_damage_error(error):
                 raise
-            damage = find_damage(self._cluster, self._topic, {partition_name: place})
+            damage = find_damaged_offsets(self._cluster, self._topic, {partition_name: place})
             if damage is None:
                 raise
             self._ahead[partition_name].append(damage.to_message())
@@ -117,7 +117,7 @@ class KafkaReplay:
     def _consumer_positioned_at(self, partition: TopicPartition, offset: int) -> KafkaConsumer:
         """Return the consumer, assigned to this partition only, with its position at `offset`."""
         if self._consumer is None:
-            self._consumer = self._cluster.consumer(**self._settings)
+            self._consumer = self._cluster.create_consumer(**self._settings)
         consumer = self._consumer
         if consumer.assignment() != {partition}:
             if partition.partition not in partition_numbers(consumer, self._topic, self._where):
@@ -138,4 +138,4 @@ class KafkaReplay:
             self._consumer_positioned_at(partition, offset), [partition], self._where
         )
         number = partition.partition
-        check_offset(self._topic, number, offset, starts[partition], ends[partition])
+        check_offset_is_retained(self._topic, number, offset, starts[partition], ends[partition])

@@ -55,7 +55,7 @@ class KafkaSink(Sink):
         if not self._written:
             return
         if self._producer is None:
-            self._producer = self.cluster.producer()
+            self._producer = self.cluster.create_producer()
         where = f"topic {self.topic!r} at {self.cluster.servers}"
         dispatcher = MessageDispatcher(self.cluster, self._producer)
         try:

@@ -15,10 +15,10 @@ from kafka.admin import OffsetSpec
 from streamboost.connectors.base import Message, Position, Source
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
-    check_offset,
-    find_damage,
-    is_damaged,
-    is_out_of_range,
+    check_offset_is_retained,
+    find_damaged_offsets,
+    is_damage_error,
+    is_out_of_range_error,
     message_from_record,
     partition_numbers,
     poll_messages,
@@ -51,7 +51,7 @@ class KafkaSource(Source):
         Limit per payload in memory. A longer payload is truncated to `max_bytes` + 1 bytes; the
         `size` of its message is the full length. A message without a value has an empty payload.
     on_data_loss : {"fail", "continue"}
-        Reaction if retention deleted unread messages: "continue" skips them and reports `gaps`.
+        Reaction if retention deleted unread messages: "continue" skips them (`skipped_ranges`).
     on_corrupt : {"stop", "skip"}
         Reaction to messages with a wrong checksum: "skip" replaces them by one damaged message.
 
@@ -154,13 +154,13 @@ class KafkaSource(Source):
         return bool(self._lagging_partitions(self._ends) or self._lagging_partitions(self._noted))
 
     @property
-    def identity(self) -> str | None:
+    def resource_id(self) -> str | None:
         """The topic's id, or None if the broker does not report it."""
         self._consumer_and_partition_numbers()
         return self._id
 
     @property
-    def gaps(self) -> Mapping[str, tuple[int, int]]:
+    def skipped_ranges(self) -> Mapping[str, tuple[int, int]]:
         """Offsets [start, end) that retention deleted before they were read, by partition."""
         return dict(self._gaps)
 
@@ -218,7 +218,7 @@ class KafkaSource(Source):
         A request of the consumer would have to wait for a running fetch.
         """
         if self._admin is None:
-            self._admin = self._cluster.admin()
+            self._admin = self._cluster.create_admin_client()
         asked = {TopicPartition(self.topic, int(name)): spec for name in partitions}
         with translate_errors(self._topic_description):
             found = self._admin.list_partition_offsets(asked, timeout_ms=MOMENT_MS)
@@ -235,9 +235,9 @@ class KafkaSource(Source):
                     self._at[str(partition.partition)] = place
         except UnavailableError as error:
             self._at = {}  # messages of the failed poll are read again
-            if is_out_of_range(error):
+            if is_out_of_range_error(error):
                 return []
-            if not is_damaged(error):
+            if not is_damage_error(error):
                 raise
             self._close_consumer()
             return self._skip_damaged_messages(error)
@@ -253,7 +253,7 @@ class KafkaSource(Source):
 
         Raises ConnectorError if `on_corrupt` is not "skip".
         """
-        damage = find_damage(self._cluster, self.topic, self._next)
+        damage = find_damaged_offsets(self._cluster, self.topic, self._next)
         if damage is None:
             raise error
         if self._on_corrupt != "skip":
@@ -273,7 +273,7 @@ class KafkaSource(Source):
     def _consumer_and_partition_numbers(self) -> tuple[KafkaConsumer, list[int]]:
         """Return the consumer and the partitions' numbers, after a check of the topic's id."""
         if self._consumer is None:
-            self._consumer = self._cluster.consumer(max_partition_fetch_bytes=_FETCH_BYTES)
+            self._consumer = self._cluster.create_consumer(max_partition_fetch_bytes=_FETCH_BYTES)
         numbers = partition_numbers(self._consumer, self.topic, self._topic_description)
         found = topic_id(self._consumer, self.topic)
         if None not in (found, self._id) and found != self._id:
@@ -300,7 +300,9 @@ class KafkaSource(Source):
                     *(self._topic_description, gap[0], gap[1] - 1, name),
                 )
                 places[name] = starts[partition]
-            check_offset(self.topic, name, places[name], starts[partition], ends[partition])
+            check_offset_is_retained(
+                self.topic, name, places[name], starts[partition], ends[partition]
+            )
         if consumer.assignment() != set(partitions):
             consumer.assign(partitions)
             self._at = {}

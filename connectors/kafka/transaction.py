@@ -73,7 +73,7 @@ class KafkaTransaction(Transaction):
         """
         self.close()
         check_group_is_empty(self._cluster, self._name)
-        producer = self._cluster.producer(transactional_id=self._name)
+        producer = self._cluster.create_producer(transactional_id=self._name)
         try:
             with translate_errors(self._where):
                 producer.init_transactions()
@@ -88,7 +88,7 @@ class KafkaTransaction(Transaction):
         self._producer, self._has_begun = producer, True
         self._last = newest.committed if newest else None
 
-    def committed(self) -> CommittedBatch | None:
+    def last_committed_batch(self) -> CommittedBatch | None:
         """Return the newest committed batch, or None before the first."""
         if self._producer is not None:
             return self._last
@@ -142,11 +142,11 @@ class KafkaTransaction(Transaction):
             raise
         self._last = committed
 
-    def enlists(self, sink: Sink) -> bool:
+    def includes_sink(self, sink: Sink) -> bool:
         """Return whether `sink` writes to the transaction's cluster."""
         return isinstance(sink, KafkaSink) and sink.cluster == self._cluster
 
-    def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
+    def read_journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield (batch number, journal entry) of each retained batch after batch `after`."""
         for entry in self._journal.entries_after(after):
             yield entry.committed.sequence, entry.payload
@@ -158,7 +158,7 @@ class KafkaTransaction(Transaction):
             self._producer = None
 
     @property
-    def identity(self) -> str | None:
+    def resource_id(self) -> str | None:
         """Id of the journal's topic; None before `fence`, or if the broker reports no ids."""
         return self._id
 
@@ -199,10 +199,12 @@ class KafkaTransaction(Transaction):
         producer.begin_transaction()
         topic, partition = self._journal.partition
         called = f"the journal's entry of batch {entry.committed.sequence}"
-        dispatcher.send(topic, entry.payload, called, partition=partition, headers=entry.headers())
+        dispatcher.send(
+            topic, entry.payload, called, partition=partition, headers=entry.to_headers()
+        )
         # Small writes first: a request adds all partitions known by then to the transaction.
         for sink, payloads in sorted(writes, key=lambda write: len(write[1])):
-            if isinstance(sink, KafkaSink) and self.enlists(sink):
+            if isinstance(sink, KafkaSink) and self.includes_sink(sink):
                 sink.send_all(dispatcher, payloads)
         if offsets := self._offsets_of_source_partitions(entry.committed.positions):
             producer.send_offsets_to_transaction(offsets, self._name)

@@ -9,7 +9,7 @@ import msgspec
 
 from streamboost.errors import ConnectorError, UnavailableError
 
-__all__ = ["ApiClient", "RefusedError"]
+__all__ = ["ApiClient", "RequestRefusedError"]
 
 _LONGEST = 100_000
 """Limit of bytes read from an error response, which repeats the refused tasks."""
@@ -43,7 +43,7 @@ class ApiClient:
         # A personal access token is a JWT that buys short-lived ones; a legacy one has no dots.
         self._is_personal = token.count(".") == 2
         self._access: str | None = None
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._opener = urllib.request.build_opener(_NoRedirectHandler)
 
     def get(self, path: str, response_type: type[Response]) -> Response:
         """Return the resource at `path`, decoded as `response_type`."""
@@ -70,7 +70,7 @@ class ApiClient:
         """Send a request, and return the body of the response.
 
         An expired access token is renewed once. With `allow_missing`, the result is None for a
-        missing resource (status 404). Raises RefusedError if the server refuses the request.
+        missing resource (status 404). Raises RequestRefusedError if the server refuses the request.
         """
         was_given = self._access is not None
         try:
@@ -81,7 +81,7 @@ class ApiClient:
                 return self._request_resource(method, path, body, allow_missing=allow_missing)
             if refused.status == 404 and allow_missing:
                 return None
-            raise RefusedError(
+            raise RequestRefusedError(
                 f"{self._where}: {_explain_refused_request(refused)}", refused.status
             ) from None
 
@@ -143,14 +143,14 @@ class _AccessToken(msgspec.Struct):
     access: str
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
+class _NoRedirectHandler(urllib.request.HTTPRedirectHandler):
     """Handler that follows no redirects: the token must be sent only to the configured address."""
 
     def redirect_request(self, *_: Any) -> None:
         """Return None, so that the redirect is not followed and raises an HTTPError."""
 
 
-class RefusedError(ConnectorError):
+class RequestRefusedError(ConnectorError):
     """The server refused a request, which had no effect; a retry would be refused, too.
 
     Attributes

@@ -24,7 +24,7 @@ from xml.etree import ElementTree
 
 import msgspec
 
-__all__ = ["Variable", "add_missing_fields", "required_variables"]
+__all__ = ["TaskVariable", "add_missing_fields", "required_variables"]
 
 _IN_TEXT = re.compile(r"\$(\w+)")
 
@@ -32,7 +32,7 @@ JsonType = TypeVar("JsonType", dict[str, Any], list[Any])
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Variable:
+class TaskVariable:
     """Field that a labelling interface requires in the data of each task.
 
     Attributes
@@ -52,13 +52,13 @@ class Variable:
         return self.path.partition(".")[0]
 
 
-def required_variables(interface: str) -> tuple[Variable, ...]:
+def required_variables(interface: str) -> tuple[TaskVariable, ...]:
     """Return the fields that a labelling interface (XML) requires in tasks, sorted.
 
     Raises ValueError for invalid XML.
 
     >>> required_variables('<View><Text name="shown" value="Ticket $id: $text"/></View>')
-    (Variable(path='id', is_list=False),)
+    (TaskVariable(path='id', is_list=False),)
     """
     try:
         tags = ElementTree.fromstring(interface).findall(".//*[@value]")
@@ -75,17 +75,17 @@ def required_variables(interface: str) -> tuple[Variable, ...]:
             name = first[1] if (first := _IN_TEXT.search(value)) else ""
         if name:
             path, bracket, _ = name.partition("[")
-            found.add(Variable(path, bool(bracket)))
+            found.add(TaskVariable(path, bool(bracket)))
     return tuple(sorted(found))
 
 
-def add_missing_fields(data: dict[str, Any], variables: Iterable[Variable]) -> None:
+def add_missing_fields(data: dict[str, Any], variables: Iterable[TaskVariable]) -> None:
     """Set each of `variables` that is missing or null in `data` to "" or an empty list, in place.
 
     In `data`, objects and lists may be JSON text, and fields of objects may have dotted names.
 
     >>> data = {"id": None, "of": '{"a": 1}', "of.b": 2}
-    >>> add_missing_fields(data, map(Variable, ["id", "of.a", "of.b", "of.c"]))
+    >>> add_missing_fields(data, map(TaskVariable, ["id", "of.a", "of.b", "of.c"]))
     >>> data["id"], data["of"]
     ('', {'a': 1, 'b': 2, 'c': ''})
     """
@@ -100,15 +100,15 @@ def _set_field_if_missing(
     head, dot, rest = path.partition(".")
     if dot:
         flat = data.get(path)
-        inner = data[head] = _value_or_parsed_json(dict, data.get(head))
+        inner = data[head] = _parse_json_if_text(dict, data.get(head))
         _set_field_if_missing(inner, rest, default_value if flat is None else flat, is_list=is_list)
         return
     value = data.get(head)
     value = default_value if value is None else value
-    data[head] = _value_or_parsed_json(list, value) if is_list else value
+    data[head] = _parse_json_if_text(list, value) if is_list else value
 
 
-def _value_or_parsed_json(expected_type: type[JsonType], value: Any) -> JsonType:
+def _parse_json_if_text(expected_type: type[JsonType], value: Any) -> JsonType:
     """Return `value`, parsed as JSON if it is text; an empty value if not of `expected_type`."""
     if isinstance(value, str):
         try:

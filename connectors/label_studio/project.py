@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from streamboost.connectors.label_studio.api import ApiClient
-from streamboost.connectors.label_studio.interface import Variable, required_variables
+from streamboost.connectors.label_studio.interface import TaskVariable, required_variables
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
-__all__ = ["KEY", "Choices", "LabelStudio", "LabelStudioTask"]
+__all__ = ["KEY", "Choices", "LabelStudioProject", "LabelStudioTask"]
 
 KEY = "streamboost"
 """Field of a task's data that identifies the task."""
@@ -44,7 +44,7 @@ class Choices:
     name: str
     to_name: str
     labels: tuple[str, ...]
-    variables: tuple[Variable, ...]
+    variables: tuple[TaskVariable, ...]
 
     def annotation_result(self, label: str) -> list[dict[str, Any]]:
         """Return `label` as the `result` list of an annotation in Label Studio's format."""
@@ -86,7 +86,7 @@ class LabelStudioTask:
     time: str | None
 
 
-class LabelStudio:
+class LabelStudioProject:
     """A project of a Label Studio server.
 
     Parameters
@@ -115,7 +115,7 @@ class LabelStudio:
 
     Examples
     --------
-    >>> studio = LabelStudio("http://localhost:8080/", 7, "0123456789abcdef")
+    >>> studio = LabelStudioProject("http://localhost:8080/", 7, "0123456789abcdef")
     >>> studio.where
     'project 7 at http://localhost:8080'
     """
@@ -125,7 +125,7 @@ class LabelStudio:
         self.where = f"project {project} at {url.rstrip('/')}"
         self._api = ApiClient(url.rstrip("/"), token, self.where, timeout)
 
-    def choices(self, name: str | None = None) -> Choices:
+    def fetch_choices_tag(self, name: str | None = None) -> Choices:
         """Return the project's `Choices` tag with this name, or its only one if `name` is None.
 
         Raises ConfigurationError if there is no such tag, or several tags and no `name`.
@@ -152,28 +152,28 @@ class LabelStudio:
         """Import at least one task, each with its data and predictions; return their ids.
 
         The list is empty if the server imports asynchronously, as some editions do. If a task
-        cannot be shown, RefusedError is raised, and no task is imported.
+        cannot be shown, RequestRefusedError is raised, and no task is imported.
         """
         path = f"/api/projects/{self._project}/import?return_task_ids=true"
         return self._api.post(path, tasks, _ImportResponse).task_ids
 
-    def tasks(
+    def fetch_tasks(
         self, choices: Choices, ids: Iterable[int] | None = None
     ) -> dict[int, LabelStudioTask]:
         """Return existing tasks by id: those in `ids`, or all tasks of the project if None."""
         if ids is None:
-            return self._fetch_tasks(choices, None)
+            return self._fetch_task_batch(choices, None)
         found: dict[int, LabelStudioTask] = {}
         wanted = list(ids)
         for start in range(0, len(wanted), _PAGE):
-            found |= self._fetch_tasks(choices, wanted[start : start + _PAGE])
+            found |= self._fetch_task_batch(choices, wanted[start : start + _PAGE])
         return found
 
     def delete_task(self, id: int) -> None:
         """Delete the task with this id, if it exists."""
         self._api.delete(f"/api/tasks/{id}/")
 
-    def _fetch_tasks(
+    def _fetch_task_batch(
         self, choices: Choices, ids: Sequence[int] | None
     ) -> dict[int, LabelStudioTask]:
         found: dict[int, LabelStudioTask] = {}
@@ -231,7 +231,7 @@ class _Annotation(msgspec.Struct):
     was_cancelled: bool = False
     created_at: str | None = None
 
-    def choice_in_tag(self, tag_name: str) -> str | None:
+    def chosen_label(self, tag_name: str) -> str | None:
         """Return the label chosen in the tag `tag_name`; None if not exactly one was chosen."""
         results = [one for one in _list_or_empty(self.result) if isinstance(one, dict)]
         values = [
@@ -265,7 +265,7 @@ class _TaskRow(msgspec.Struct):
 
     def to_label_studio_task(self, choices: Choices) -> LabelStudioTask:
         done = [one for one in self.annotations if not one.was_cancelled]
-        votes = Counter(one.choice_in_tag(choices.name) for one in done)
+        votes = Counter(one.chosen_label(choices.name) for one in done)
         del votes[None]
         best = votes.most_common(1)
         label = best[0][0] if best and self.is_labeled else None

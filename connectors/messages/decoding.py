@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages.outgoing import DeadLetter, Reason, Time, milliseconds
+from streamboost.connectors.messages.outgoing import DeadLetter, Reason, Time, parse_time_ms
 from streamboost.features.number import as_number
-from streamboost.features.paths import flat, getter, lies_in
-from streamboost.features.values import is_plain
+from streamboost.features.paths import flatten, is_within_any, path_getter
+from streamboost.features.values import is_plain_number
 
 __all__ = [
     "LONGEST_ID",
@@ -33,16 +33,16 @@ __all__ = [
     "NumberDecoder",
     "RecordDecoder",
     "Records",
+    "convert_numeric_cells",
     "convert_plain_numbers",
-    "decode_object",
+    "decode_json_object",
     "explain_decode_error",
-    "id_reader",
     "is_valid_field_name",
+    "make_id_reader",
+    "make_time_reader",
+    "make_values_reader",
     "parse_number_cell",
     "time_or_none",
-    "time_reader",
-    "values_reader",
-    "with_numeric_cells",
 ]
 
 LONGEST_ID = 1_000
@@ -121,7 +121,7 @@ class DecodeContext:
         """Dead letters so far, in the order of their messages."""
         return [self._dead[index] for index in sorted(self._dead)]
 
-    def reject(self, index: int, reason: Reason, detail: str) -> None:
+    def reject_message(self, index: int, reason: Reason, detail: str) -> None:
         """Add a dead letter for the message with this index in the poll."""
         self._dead[index] = DeadLetter.from_message(
             self._messages[index], reason, detail, source=self._source, time=self._time
@@ -146,10 +146,12 @@ class DecodeContext:
         for index, message in enumerate(self._messages):
             payload = message.payload
             if message.damage is not None:
-                self.reject(index, "bad_row" if message.is_row else "corrupt", message.damage)
+                self.reject_message(
+                    index, "bad_row" if message.is_row else "corrupt", message.damage
+                )
                 continue
             if message.size > self._max_bytes or message.size > len(payload):
-                self.reject(index, "too_large", self._explain_message_size(message))
+                self.reject_message(index, "too_large", self._explain_message_size(message))
                 continue
             try:
                 if not payload.isascii():
@@ -158,13 +160,15 @@ class DecodeContext:
                 if self.by_key:
                     values = (message.name or _decode_message_key(message.key), *values[1:])
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-                self.reject(index, *explain_decode_error(payload, error))
+                self.reject_message(index, *explain_decode_error(payload, error))
                 continue
             if None in (needed := values[first]) or "" in needed:
                 self._reject_message_without_value(index, needed, reason_by_name)
                 continue
             if type(values[0]) is str and len(values[0]) > LONGEST_ID:
-                self.reject(index, "bad_id", self._explain_long_id(values[0], reason_by_name))
+                self.reject_message(
+                    index, "bad_id", self._explain_long_id(values[0], reason_by_name)
+                )
                 continue
             kept.append(index)
             parsed.append(values)
@@ -184,7 +188,7 @@ class DecodeContext:
         for place, (value, name) in enumerate(zip(required_values, reason_by_name, strict=True)):
             if value is None or value == "":
                 missing = "absent or null" if value is None else "empty"
-                self.reject(
+                self.reject_message(
                     index, reason_by_name[name], f"{self._describe_field(name, place)} is {missing}"
                 )
                 return
@@ -213,7 +217,7 @@ def is_valid_field_name(name: str) -> bool:
     return _NAMEABLE.fullmatch(name) is not None
 
 
-def time_reader(field: str | None) -> Callable[[Message], float | None]:
+def make_time_reader(field: str | None) -> Callable[[Message], float | None]:
     """Return a function that reads a message's time in milliseconds since the epoch, or None.
 
     The result is the time of writing, if the source has this time, else the value of `field`.
@@ -221,7 +225,7 @@ def time_reader(field: str | None) -> Callable[[Message], float | None]:
     if field is None:
         return attrgetter("time")
     decode: Callable[[bytes], Any] = msgspec.json.Decoder(dict[str, Any]).decode
-    get: Callable[[Any], Any] = getter(field)
+    get: Callable[[Any], Any] = path_getter(field)
     if is_valid_field_name(field) and "." not in field:
         struct = msgspec.defstruct("Timed", [("time", Time, None)], rename={"time": field})
         decode, get = msgspec.json.Decoder(struct).decode, attrgetter("time")
@@ -231,7 +235,7 @@ def time_reader(field: str | None) -> Callable[[Message], float | None]:
             return message.time
         try:
             time = time_or_none(get(decode(message.payload)))
-            return milliseconds(parse_time_cell(time) if message.is_row else time)
+            return parse_time_ms(parse_time_cell(time) if message.is_row else time)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None  # the decoder reports the reason with the batch
 
@@ -289,12 +293,12 @@ def _explain_validation_error(text: str) -> tuple[Reason, str]:
 _KINDS = {bool: "bool", float: "float", list: "array", dict: "object"}
 
 
-def id_reader(path: str) -> Callable[[Mapping[str, Any]], str | int | None]:
+def make_id_reader(path: str) -> Callable[[Mapping[str, Any]], str | int | None]:
     """Return a function that gets a record's id at a dotted path; None if it is missing.
 
     The function raises msgspec.ValidationError if the id is neither text nor a whole number.
     """
-    get = getter(path) if "." in path else None
+    get = path_getter(path) if "." in path else None
 
     def read_id(record: Mapping[str, Any]) -> str | int | None:
         value = record.get(path) if get is None else get(record)
@@ -311,11 +315,11 @@ def time_or_none(value: Any) -> Time:
     return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
-def values_reader(paths: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+def make_values_reader(paths: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
     """Return a function that gets a record's values at dotted paths; missing ones are None."""
     if not any("." in path for path in paths):
         return lambda record: tuple(map(record.get, paths))
-    getters = [getter(path) for path in paths]
+    getters = [path_getter(path) for path in paths]
     return lambda record: tuple([get(record) for get in getters])
 
 
@@ -369,14 +373,14 @@ class KnownFields:
                 continue
             inner = tree_node.inner.get(name)
             if inner is None or not isinstance(value, dict):
-                for path, leaf in flat({name: value}).items():
+                for path, leaf in flatten({name: value}).items():
                     if leaf not in (None, "") and not self._is_known_path(prefix + path):
                         counts[prefix + path] += 1
             elif not value.keys() <= inner.leaves:
                 self._count_unknown_fields(value, inner, f"{prefix}{name}.", counts)
 
     def _is_known_path(self, path: str) -> bool:
-        return path in self._paths or lies_in(path, self._whole)
+        return path in self._paths or is_within_any(path, self._whole)
 
 
 _JSON = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
@@ -387,7 +391,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-def decode_object(payload: bytes) -> dict[str, Any]:
+def decode_json_object(payload: bytes) -> dict[str, Any]:
     """Decode a JSON object; omit fields whose value contains a number out of range.
 
     So a field that is not used cannot make a record unusable.
@@ -397,7 +401,7 @@ def decode_object(payload: bytes) -> dict[str, Any]:
     msgspec.MsgspecError, ValueError, RecursionError
         When the payload is no JSON object.
 
-    >>> decode_object(b'{"a": 1, "b": {"c": 2, "d": 1e999}, "e": [1e999]}')
+    >>> decode_json_object(b'{"a": 1, "b": {"c": 2, "d": 1e999}, "e": [1e999]}')
     {'a': 1, 'b': {'c': 2}}
     """
     try:
@@ -407,11 +411,11 @@ def decode_object(payload: bytes) -> dict[str, Any]:
         for name, value in _decode_raw(payload).items():
             with suppress(msgspec.ValidationError):
                 is_object = bytes(value).startswith(b"{")
-                found[name] = decode_object(value) if is_object else msgspec.json.decode(value)
+                found[name] = decode_json_object(value) if is_object else msgspec.json.decode(value)
         return found
 
 
-def with_numeric_cells(
+def convert_numeric_cells(
     messages: Sequence[Message],
     numeric_fields: Collection[str],
     time_field: str | None = None,
@@ -428,7 +432,7 @@ def with_numeric_cells(
     is_strict : whether infinity becomes an invalid number; else it is a missing value
 
     >>> row = Message(b'{"id":"07","a":"1.50","b":"1e0"}', "0", 0, 32, is_row=True)
-    >>> with_numeric_cells([row], ["a"])[0].payload
+    >>> convert_numeric_cells([row], ["a"])[0].payload
     b'{"id":"07","a":1.50,"b":"1e0"}'
     """
     if not any(message.is_row for message in messages):
@@ -518,7 +522,7 @@ def convert_plain_numbers(row: dict[str, Any]) -> dict[str, Any]:
 
 def _parse_plain_number(cell: Any) -> Any:
     text = cell.strip() if isinstance(cell, str) else ""
-    if not is_plain(text):
+    if not is_plain_number(text):
         return cell
     return int(text) if text.lstrip("-").isdecimal() else float(text)
 
@@ -552,7 +556,7 @@ class NumberDecoder:
             if columns.any():
                 name = self.names[int(columns.argmax())]
                 detail = f"field {name!r}: the number is too large for a float32"
-                context.reject(kept[row], "infinite", detail)
+                context.reject_message(kept[row], "infinite", detail)
         return records.take(np.flatnonzero(~infinite.any(axis=1)).tolist())
 
     def _feature_array(self, rows: Sequence[tuple[Any, ...]]) -> npt.NDArray[np.float32]:
@@ -595,8 +599,8 @@ class RecordDecoder:
     ) -> Records:
         """Decode records with their original values, and count fields that are not in `known`."""
         take, id_of = (
-            values_reader(self.names),
-            _record_without_id if self.id is None else id_reader(self.id),
+            make_values_reader(self.names),
+            (lambda record: None) if self.id is None else make_id_reader(self.id),
         )
         kept, rows = context.parse(
             msgspec.json.Decoder(dict[str, Any]).decode,
@@ -615,10 +619,5 @@ class RecordDecoder:
     def _record_times(self, records: Iterable[Mapping[str, Any]]) -> list[Time]:
         if self.time is None:
             return [None for _ in records]
-        time = getter(self.time)
+        time = path_getter(self.time)
         return [time_or_none(time(record)) for record in records]
-
-
-def _record_without_id(record: Mapping[str, Any]) -> Any:
-    """Return None, for records without an id field: the message's key is the id."""
-    return None

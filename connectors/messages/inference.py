@@ -8,17 +8,17 @@ import msgspec
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.decoding import time_or_none
-from streamboost.connectors.messages.outgoing import milliseconds
+from streamboost.connectors.messages.outgoing import parse_time_ms
 from streamboost.errors import DataError
 from streamboost.escaping import escaped
-from streamboost.features.inference import Inference
-from streamboost.features.paths import flat, getter
+from streamboost.features.inference import InferredFields
+from streamboost.features.paths import flatten, path_getter
 
 __all__ = [
     "absent_fields_error",
     "inference_report",
     "parse_json_objects",
-    "quoted_start",
+    "quoted_excerpt",
     "time_field_error",
     "undamaged_payloads",
 ]
@@ -54,9 +54,9 @@ def parse_json_objects(payloads: Sequence[bytes], id_field: str | None) -> list[
     if payloads and not records:
         raise DataError(
             f"none of the {len(payloads)} messages at the start is a JSON object, as every record "
-            f"must be; the first is {quoted_start(payloads[0])}"
+            f"must be; the first is {quoted_excerpt(payloads[0])}"
         )
-    get = (lambda record: record) if id_field is None else getter(id_field)
+    get = (lambda record: record) if id_field is None else path_getter(id_field)
     if all(get(record) is None for record in records):
         raise DataError(
             f"none of the {len(records)} JSON objects at the start has the id field {id_field!r} "
@@ -67,7 +67,7 @@ def parse_json_objects(payloads: Sequence[bytes], id_field: str | None) -> list[
 
 
 def inference_report(
-    inference: Inference, records: Sequence[Mapping[str, Any]], roles: Mapping[str, str]
+    inference: InferredFields, records: Sequence[Mapping[str, Any]], roles: Mapping[str, str]
 ) -> str:
     """Return a report with one line per field of `records`: its inferred kind, or why it is unused.
 
@@ -92,10 +92,10 @@ def inference_report(
 
 
 def _roles_found_in_records(
-    roles: Iterable[str], records: Sequence[Mapping[str, Any]], inference: Inference
+    roles: Iterable[str], records: Sequence[Mapping[str, Any]], inference: InferredFields
 ) -> Iterable[str]:
     for role in roles:
-        get = getter(role)
+        get = path_getter(role)
         if role not in inference.fields and any(get(record) is not None for record in records):
             yield role
 
@@ -137,7 +137,7 @@ def absent_fields_error(
     records = list(_iterate_json_objects(payloads))
     there = _field_names_of_records(records)
     for name in names if records else ():
-        get = getter(name)
+        get = path_getter(name)
         if name not in there and all(get(record) is None for record in records):
             near = get_close_matches(name, [one for one in there if one not in used], n=1)
             if near_only and not near:
@@ -152,23 +152,25 @@ def absent_fields_error(
 def time_field_error(payloads: Iterable[bytes], field: str) -> str | None:
     """Return an error text if most values of `field` are not times, else None.
 
-    Times are values that `milliseconds` parses.
+    Times are values that `parse_time_ms` parses.
     """
     values = [
-        value for value in map(getter(field), _iterate_json_objects(payloads)) if value is not None
+        value
+        for value in map(path_getter(field), _iterate_json_objects(payloads))
+        if value is not None
     ]
-    wrong = [value for value in values if milliseconds(time_or_none(value)) is None]
+    wrong = [value for value in values if parse_time_ms(time_or_none(value)) is None]
     if 2 * len(wrong) <= len(values):
         return None
     first = wrong[0] if isinstance(wrong[0], str) else repr(wrong[0])
     return (
         f"{len(wrong)} of {len(values)} values of the field {field!r} are no times, first: "
-        f"{quoted_start(first)}; name a field with ISO 8601 text or seconds since 1970, or leave "
+        f"{quoted_excerpt(first)}; name a field with ISO 8601 text or seconds since 1970, or leave "
         "the key out"
     )
 
 
-def quoted_start(payload: bytes | str) -> str:
+def quoted_excerpt(payload: bytes | str) -> str:
     """Return the first characters of a message in quotes, for errors."""
     text = payload.decode(errors="replace") if isinstance(payload, bytes) else payload
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
@@ -184,7 +186,7 @@ def _iterate_json_objects(payloads: Iterable[bytes]) -> Iterable[dict[str, Any]]
 
 
 def _field_names_of_records(records: Iterable[Mapping[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(name for record in records for name in flat(record)))
+    return list(dict.fromkeys(name for record in records for name in flatten(record)))
 
 
 def _join_field_names(names: Sequence[str]) -> str:

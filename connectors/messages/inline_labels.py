@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages.decoding import decode_object
-from streamboost.features.paths import getter
+from streamboost.connectors.messages.decoding import decode_json_object
+from streamboost.features.paths import path_getter
 
 if TYPE_CHECKING:
     from streamboost.connectors.messages.schema import Schema
@@ -36,7 +36,10 @@ def split_messages(schema: "Schema", messages: Sequence[Message]) -> SplitMessag
     ([0, 2], [1, 2])
     """
     found = SplitMessages([], [])
-    get, features = getter(schema.label_fields.label), [getter(path) for path in schema.features]
+    get, features = (
+        path_getter(schema.label_fields.label),
+        [path_getter(path) for path in schema.features],
+    )
     for message in messages:
         has_label, is_record = _classify_message(message, get, features)
         if has_label:
@@ -55,7 +58,7 @@ def _classify_message(
     if message.damage is not None:
         return False, True
     try:
-        held = decode_object(message.payload)
+        held = decode_json_object(message.payload)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return False, True  # the record decoder reports the reason
     if get_label(held) in (None, ""):

@@ -14,13 +14,13 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.messages.decoding import (
     LONGEST_ID,
     DecodeContext,
-    decode_object,
-    id_reader,
+    decode_json_object,
+    make_id_reader,
     time_or_none,
 )
-from streamboost.connectors.messages.outgoing import DeadLetter, Label, Reason, Time, encode
+from streamboost.connectors.messages.outgoing import DeadLetter, Label, Reason, Time, encode_message
 from streamboost.errors import ConfigurationError
-from streamboost.features.paths import getter, is_null
+from streamboost.features.paths import is_null, path_getter
 
 __all__ = [
     "LONGEST_LABEL",
@@ -29,11 +29,11 @@ __all__ = [
     "LabelKind",
     "LabelMessageCodec",
     "Labels",
+    "abbreviated_label",
     "convert_label",
-    "label_as_json",
-    "label_as_text",
-    "label_kind_of",
-    "label_text",
+    "infer_label_kind",
+    "label_from_json",
+    "label_to_json",
     "nearest_class",
     "normalize_label",
     "unprintable_character_fault",
@@ -86,10 +86,10 @@ class LabelFields:
             )
 
 
-def label_kind_of(value: Any) -> LabelKind | None:
+def infer_label_kind(value: Any) -> LabelKind | None:
     """Return the kind of the label `value`, or None if `value` cannot be a label.
 
-    >>> [label_kind_of(value) for value in ("grass", 3, 3.0, True, 0.5)]
+    >>> [infer_label_kind(value) for value in ("grass", 3, 3.0, True, 0.5)]
     ['string', 'integer', 'integer', 'boolean', None]
     """
     if isinstance(value, bool):
@@ -110,11 +110,11 @@ def convert_label(value: Any, kind: LabelKind | None) -> tuple[str | int | None,
     """
     label = None if kind is None else _convert_to_label_kind(value, kind)
     if label is None:
-        if kind is None or label_kind_of(value) is None:
+        if kind is None or infer_label_kind(value) is None:
             return None, "is neither text nor a whole number, nor true or false"
         return None, (
-            f"is {label_text(value)}, and labels here are {_WORDS[kind]}: write it so, or start "
-            f'again with [schema] label = "{label_kind_of(value)}"'
+            f"is {abbreviated_label(value)}, and labels here are {_WORDS[kind]}: write it so, or "
+            f'start again with [schema] label = "{infer_label_kind(value)}"'
         )
     if isinstance(label, int):
         return (label, "") if -(2**63) <= label < 2**63 else (None, "has more than 64 bits")
@@ -183,28 +183,28 @@ def _label_text_for_comparison(label: str | int) -> str:
     return "".join(part for part in parts if not unicodedata.combining(part))
 
 
-def label_as_json(label: Any, kind: str | None) -> Any:
+def label_to_json(label: Any, kind: str | None) -> Any:
     """Convert a learned label to its JSON value: with kind "boolean", "true" becomes True.
 
     Other labels are returned unchanged; the reader of the messages checks them.
 
-    >>> label_as_json("true", "boolean"), label_as_json("true", "string")
+    >>> label_to_json("true", "boolean"), label_to_json("true", "string")
     (True, 'true')
     """
     return {"true": True, "false": False}.get(label, label) if kind == "boolean" else label
 
 
-def label_as_text(label: Any) -> Any:
+def label_from_json(label: Any) -> Any:
     """Convert a label in JSON to the learned label: booleans become text, others are unchanged.
 
-    >>> label_as_text(True), label_as_text(3), label_as_text(None)
+    >>> label_from_json(True), label_from_json(3), label_from_json(None)
     ('true', 3, None)
     """
     return str(label).lower() if isinstance(label, bool) else label
 
 
 def _convert_to_label_kind(value: Any, kind: LabelKind) -> str | int | None:
-    own = label_kind_of(value)
+    own = infer_label_kind(value)
     if kind == "boolean":
         word = value.strip().lower() if isinstance(value, str) else value
         return None if own is None else _BOOLEANS.get(word)
@@ -217,7 +217,7 @@ def _convert_to_label_kind(value: Any, kind: LabelKind) -> str | int | None:
     return int(value) if own == "integer" else None
 
 
-def label_text(value: Any) -> str:
+def abbreviated_label(value: Any) -> str:
     """Return a label as text for error messages, abbreviated if it is long."""
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else text[:60] + "..."
@@ -295,15 +295,17 @@ class LabelMessageCodec:
                 continue
             if given is None or given is _NULL or given == "":
                 missing = "empty" if given == "" else "absent or null"
-                context.reject(index, "missing_label", f"field {self.names.label!r} is {missing}")
+                context.reject_message(
+                    index, "missing_label", f"field {self.names.label!r} is {missing}"
+                )
                 continue
             label, reason, fault = self._convert_and_check_label(
-                given, kind or label_kind_of(given)
+                given, kind or infer_label_kind(given)
             )
             if label is None:
-                context.reject(index, reason, f"field {self.names.label!r} {fault}")
+                context.reject_message(index, reason, f"field {self.names.label!r} {fault}")
             else:
-                kind = kind or label_kind_of(given)
+                kind = kind or infer_label_kind(given)
                 usable.append((messages[index], str(id), label, time, source))
         return Labels(
             ids=[id for _, id, *_ in usable],
@@ -328,7 +330,7 @@ class LabelMessageCodec:
         if self.classes and label not in self._allowed_labels:
             near = nearest_class(label, self.classes)
             text = (
-                f"is {label_text(label)}, and [schema] classes names no such: "
+                f"is {abbreviated_label(label)}, and [schema] classes names no such: "
                 f"the nearest is {near!r}"
             )
             return None, "unknown_class", text
@@ -342,10 +344,10 @@ class LabelMessageCodec:
         """Encode `label` as a message that `decode` can decode."""
         message = {
             self._id_field: label.id,
-            self.names.label: label_as_json(label.label, self.label_kind),
+            self.names.label: label_to_json(label.label, self.label_kind),
         }
         message |= {} if label.time is None else {"time": label.time}
-        return encode(message | ({} if label.source is None else {"source": label.source}))
+        return encode_message(message | ({} if label.source is None else {"source": label.source}))
 
     @property
     def label_kind(self) -> LabelKind | None:
@@ -362,7 +364,7 @@ class LabelMessageCodec:
     ) -> tuple[Callable[[bytes], Any], Callable[[Any], tuple[Any, ...]]]:
         """A decoder of messages, and a function that gets id, label, time and source."""
         if (self.names, self.record_id) != (LabelFields(), "id") or self.label not in _TYPES:
-            return decode_object, self._make_fields_getter()
+            return decode_json_object, self._make_fields_getter()
         fields = [
             ("id", str | int | None, None),
             ("label", _TYPES[self.label] | msgspec.UnsetType, msgspec.UNSET),
@@ -373,8 +375,8 @@ class LabelMessageCodec:
         return msgspec.json.Decoder(struct).decode, _fields_of_label_message
 
     def _make_fields_getter(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-        get_id, get_label = id_reader(self._id_field), getter(self.names.label)
-        get_other = id_reader(self.names.id or ("id" if self.inline else self.record_id))
+        get_id, get_label = make_id_reader(self._id_field), path_getter(self.names.label)
+        get_other = make_id_reader(self.names.id or ("id" if self.inline else self.record_id))
         path = self.names.label
 
         def get_label_message_fields(message: Mapping[str, Any]) -> tuple[Any, ...]:

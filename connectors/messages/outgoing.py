@@ -24,10 +24,10 @@ __all__ = [
     "Reason",
     "Request",
     "Time",
-    "encode",
-    "encode_all",
+    "encode_message",
+    "encode_messages",
     "features_by_name",
-    "milliseconds",
+    "parse_time_ms",
 ]
 
 Time = str | int | float | None
@@ -65,7 +65,7 @@ def _numpy_scalar_to_python(value: Any) -> Any:
 _encoder = msgspec.json.Encoder(enc_hook=_numpy_scalar_to_python)
 
 
-def encode(message: Mapping[str, Any]) -> bytes:
+def encode_message(message: Mapping[str, Any]) -> bytes:
     """Encode a message as JSON in UTF-8."""
     return _encoder.encode(message)
 
@@ -78,10 +78,10 @@ class _OutputMessage(msgspec.Struct, frozen=True):
         return _encoder.encode(self)
 
 
-def encode_all(messages: Sequence[_OutputMessage]) -> list[bytes]:
-    """Return each message as JSON in bytes; twice as fast as a call of `encode` for each.
+def encode_messages(messages: Sequence[_OutputMessage]) -> list[bytes]:
+    """Return each message as JSON in bytes; twice as fast as a call of `encode_message` each.
 
-    >>> encode_all([Label("7", "grass"), Label("8", "two\\nlines")])
+    >>> encode_messages([Label("7", "grass"), Label("8", "two\\nlines")])
     [b'{"id":"7","label":"grass"}', b'{"id":"8","label":"two\\\\nlines"}']
     """
     # JSON has no line break within a text.
@@ -202,14 +202,14 @@ _SECONDS_END = 1e11
 """Numbers below are seconds since the epoch (up to the year 5138), others milliseconds."""
 
 
-def milliseconds(time: Time) -> float | None:
+def parse_time_ms(time: Time) -> float | None:
     """Convert a time to milliseconds since the epoch; None if it cannot be parsed.
 
     Text is ISO 8601, in UTC without a time zone; a number is in seconds or milliseconds.
 
-    >>> milliseconds("1970-01-01T00:00:01"), milliseconds(1), milliseconds("soon")
+    >>> parse_time_ms("1970-01-01T00:00:01"), parse_time_ms(1), parse_time_ms("soon")
     (1000.0, 1000.0, None)
-    >>> milliseconds(10**400) is None
+    >>> parse_time_ms(10**400) is None
     True
     """
     if isinstance(time, str):

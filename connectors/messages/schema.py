@@ -19,8 +19,8 @@ from streamboost.connectors.messages.decoding import (
     KnownFields,
     NumberDecoder,
     RecordDecoder,
+    convert_numeric_cells,
     is_valid_field_name,
-    with_numeric_cells,
 )
 from streamboost.connectors.messages.inference import (
     inference_report,
@@ -33,14 +33,14 @@ from streamboost.connectors.messages.labels import (
     LabelKind,
     LabelMessageCodec,
     convert_label,
-    label_kind_of,
+    infer_label_kind,
     normalize_label,
 )
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import ConfigurationError, DataError, StateError
 from streamboost.features.fields import Field, as_field
-from streamboost.features.inference import NEVER, infer
-from streamboost.features.paths import lies_in
+from streamboost.features.inference import NEVER, infer_fields
+from streamboost.features.paths import is_within_any
 
 __all__ = ["InferredSchema", "Schema"]
 
@@ -207,7 +207,7 @@ class Schema:
         named_by = None if self.id_from == "key" else self.id
         records = parse_json_objects(undamaged_payloads(messages), named_by)
         roles = self._field_roles
-        found = infer(records, reserved=list(roles), exclude=self.exclude, named=self.named)
+        found = infer_fields(records, reserved=list(roles), exclude=self.exclude, named=self.named)
         said = inference_report(found, records, roles)
         if not found.fields:
             raise DataError(
@@ -226,7 +226,9 @@ class Schema:
         rows, text in numeric fields is converted to numbers.
         """
         is_list = self.numeric != "auto"
-        messages = with_numeric_cells(messages, self._number_columns, self.time, is_strict=is_list)
+        messages = convert_numeric_cells(
+            messages, self._number_columns, self.time, is_strict=is_list
+        )
         context = self._make_decode_context(messages, source, time)
         if is_list:
             return DecodedRecords(
@@ -258,7 +260,7 @@ class Schema:
         character, or another kind than earlier labels.
         """
         is_number = self.label_kind in ("integer", "boolean")
-        messages = with_numeric_cells(
+        messages = convert_numeric_cells(
             messages, [self.label_fields.label] if is_number else [], "time"
         )
         context = self._make_decode_context(messages, source, time)
@@ -351,7 +353,7 @@ def parse_classes(
 
     Raises ConfigurationError for an invalid or duplicate class.
     """
-    kind = label_kind or label_kind_of(values[0])
+    kind = label_kind or infer_label_kind(values[0])
     classes: list[str | int] = []
     for one in values:
         label, fault = convert_label(one, kind)
@@ -418,7 +420,7 @@ def _field_setting_faults(schema: "Schema") -> Iterator[str]:
                 f"[schema.fields] {name!r} is the label, which would give the answer away: leave "
                 "it out"
             )
-        if lies_in(name, frozenset(schema.exclude)):
+        if is_within_any(name, frozenset(schema.exclude)):
             yield f"[schema] exclude leaves out {name!r}, which [schema.fields] names: do one"
 
 
@@ -505,4 +507,4 @@ def _settings_from_json(text: str | bytes) -> dict[str, Any]:
 
 
 def _fields_to_json(fields: Mapping[str, Field]) -> dict[str, Any]:
-    return {name: field.given() for name, field in fields.items()}
+    return {name: field.to_config() for name, field in fields.items()}

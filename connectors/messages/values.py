@@ -9,7 +9,7 @@ import numpy as np
 from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.outgoing import Time
 from streamboost.features.layout import Values
-from streamboost.features.paths import flat
+from streamboost.features.paths import flatten
 from streamboost.features.words import LONGEST
 from streamboost.storage import Arrays
 
@@ -19,7 +19,7 @@ __all__ = [
     "encode_original_record",
     "encode_values",
     "encode_values_of_records",
-    "original_record_in",
+    "extract_original_record",
     "values_from_arrays",
     "values_to_arrays",
 ]
@@ -70,15 +70,15 @@ def encode_original_record(record: Mapping[str, Any], time: Time) -> bytes:
     )
 
 
-def original_record_in(stored_values: bytes) -> bytes | None:
+def extract_original_record(stored_values: bytes) -> bytes | None:
     """Return the encoded original record that is part of `stored_values`; None if it is missing."""
     return stored_values.partition(b"\n")[2] or None
 
 
 def decode_fields(names: Sequence[str], stored_values: bytes) -> dict[str, Any]:
     """Return the fields of a record by name, as before a transformer, from its stored values."""
-    if (whole := original_record_in(stored_values)) is not None:
-        return flat(msgspec.json.decode(whole)[0])
+    if (whole := extract_original_record(stored_values)) is not None:
+        return flatten(msgspec.json.decode(whole)[0])
     return dict(zip(names, decode_values(stored_values), strict=False))
 
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from streamboost.connectors.base import PARTITION, Message, Position, Source
-from streamboost.connectors.messages.outgoing import Time, milliseconds
+from streamboost.connectors.messages.outgoing import Time, parse_time_ms
 from streamboost.connectors.oracle.table import OracleLabels
 from streamboost.errors import ConnectorError
 
-__all__ = ["AnswersOracle", "NotYetDueRecords"]
+__all__ = ["AnswersOracle", "DelayedAnswerIds"]
 
 _PAGE = 1_000
 
@@ -24,7 +24,7 @@ class _PredictedRecord(msgspec.Struct):
 _decode = msgspec.json.Decoder(_PredictedRecord).decode
 
 
-class NotYetDueRecords:
+class DelayedAnswerIds:
     """Set of the ids of records whose answers are still delayed, from the log of predictions.
 
     Parameters
@@ -49,7 +49,7 @@ class NotYetDueRecords:
     def __contains__(self, id: str) -> bool:
         return id in self._ids
 
-    def read_new(self) -> None:
+    def read_new_predictions(self) -> None:
         """Read the predictions written since the last call, and update the set."""
         if not self._has_begun:
             self._skip_due_records()
@@ -77,7 +77,7 @@ class NotYetDueRecords:
 
     def _add_predicted_record(self, record: _PredictedRecord) -> None:
         if self._records is None:
-            time = milliseconds(record.time)
+            time = parse_time_ms(record.time)
             self._newest = max(self._newest, time if time is not None else -math.inf)
         self._in_order.append((record.id, self._newest))
         self._ids[record.id] += 1
@@ -114,7 +114,7 @@ class AnswersOracle(Source):
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
     >>> _ = path.write_text("id,label\\n7,sky\\n8,grass\\n")
     >>> predictions = MemoryLog()
-    >>> young = NotYetDueRecords(MemorySource(predictions), records=1)
+    >>> young = DelayedAnswerIds(MemorySource(predictions), records=1)
     >>> oracle = AnswersOracle(OracleLabels(path), MemorySource(predictions), young)
     >>> predictions.append([b'{"id": "7"}'])
     >>> oracle.poll(10)
@@ -125,7 +125,7 @@ class AnswersOracle(Source):
     """
 
     def __init__(
-        self, answers: OracleLabels, requests: Source, not_yet_due: NotYetDueRecords | None = None
+        self, answers: OracleLabels, requests: Source, not_yet_due: DelayedAnswerIds | None = None
     ) -> None:
         self._answers = answers
         self._requests = requests
@@ -159,7 +159,7 @@ class AnswersOracle(Source):
         Returns the number of processed requests, which includes requests without a known label.
         """
         if self._not_yet_due is not None and not self._rereads:
-            self._not_yet_due.read_new()
+            self._not_yet_due.read_new_predictions()
         for passed, message in enumerate(requests):
             try:
                 id = _decode(message.payload).id
@@ -180,13 +180,13 @@ class AnswersOracle(Source):
         return self._requests.position()
 
     @property
-    def bookmark(self) -> str | None:
-        """The bookmark of the log of requests."""
-        return self._requests.bookmark
+    def content_fingerprint(self) -> str | None:
+        """The fingerprint of the log of requests."""
+        return self._requests.content_fingerprint
 
-    def set_expected_content(self, bookmark: str) -> None:
-        """Read only the log that `bookmark` identifies."""
-        self._requests.set_expected_content(bookmark)
+    def set_expected_content(self, fingerprint: str) -> None:
+        """Read only the log that `fingerprint` identifies."""
+        self._requests.set_expected_content(fingerprint)
 
     def seek(self, position: Position) -> None:
         """Continue at a position in the log of requests."""

@@ -14,12 +14,12 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source
 from streamboost.connectors.messages.decoding import (
     explain_decode_error,
-    id_reader,
+    make_id_reader,
     parse_number_cell,
 )
 from streamboost.connectors.messages.inference import absent_fields_error
 from streamboost.errors import DataError
-from streamboost.features.paths import getter
+from streamboost.features.paths import path_getter
 
 __all__ = ["AnswerFields", "OracleLabels", "json_label_as_text"]
 
@@ -186,7 +186,7 @@ def json_label_as_text(label: bytes) -> bytes:
 def _make_record_reader(fields: AnswerFields) -> Callable[[bytes], tuple[Any, Any]]:
     """Return a function that decodes a record and returns its id and label."""
     decode = msgspec.json.Decoder(dict[str, Any]).decode
-    id, label = id_reader(fields.id), getter(fields.label)
+    id, label = make_id_reader(fields.id), path_getter(fields.label)
 
     def read_id_and_label(payload: bytes) -> tuple[Any, Any]:
         """Return the id and the label of a record."""

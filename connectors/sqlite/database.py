@@ -15,9 +15,9 @@ __all__ = [
     "Database",
     "append_payloads",
     "check_stream_name",
-    "stream_end",
+    "decode_if_utf8",
+    "stream_end_offset",
     "table_exists",
-    "text_if_utf8",
 ]
 
 _STREAM = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
@@ -247,7 +247,7 @@ def table_exists(connection: sqlite3.Connection, name: str) -> bool:
     return found.fetchone() is not None
 
 
-def stream_end(connection: sqlite3.Connection, stream: str) -> int:
+def stream_end_offset(connection: sqlite3.Connection, stream: str) -> int:
     """Return the offset that the next message of the stream will get."""
     if not table_exists(connection, stream):
         return 0
@@ -272,17 +272,17 @@ def append_payloads(
         f'CREATE TABLE IF NOT EXISTS "{stream}" '
         "(offset INTEGER PRIMARY KEY AUTOINCREMENT, payload NOT NULL)"
     )
-    start = max(stream_end(connection, stream), min_offset)
+    start = max(stream_end_offset(connection, stream), min_offset)
     values: list[object] = []
     for offset, payload in enumerate(payloads, start):
-        values += offset, text_if_utf8(payload)
+        values += offset, decode_if_utf8(payload)
     for first in range(0, len(values), 2 * _AT_ONCE):
         part = values[first : first + 2 * _AT_ONCE]
         places = ", ".join(["(?, ?)"] * (len(part) // 2))
         connection.execute(f'INSERT INTO "{stream}" (offset, payload) VALUES {places}', part)
 
 
-def text_if_utf8(payload: bytes) -> str | bytes:
+def decode_if_utf8(payload: bytes) -> str | bytes:
     """Return UTF-8 bytes as text, which the sqlite3 shell displays; other bytes unchanged."""
     try:
         return payload.decode()

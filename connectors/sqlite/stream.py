@@ -14,12 +14,12 @@ from pathlib import Path
 from sqlite3 import Connection
 
 from streamboost.connectors.base import PARTITION, Message, Position, Sink
-from streamboost.connectors.last_read import LastRead, LastReadSource
+from streamboost.connectors.last_read import LastMessage, ReplacementDetectingSource
 from streamboost.connectors.sqlite.database import (
     Database,
     append_payloads,
     check_stream_name,
-    stream_end,
+    stream_end_offset,
     table_exists,
 )
 from streamboost.connectors.sqlite.reading import PersistentReader
@@ -32,7 +32,7 @@ _BEGINNING = 1_000
 """Number of first bytes of a message that identify it."""
 
 
-class SqliteSource(LastReadSource):
+class SqliteSource(ReplacementDetectingSource):
     """Reads a stream; polls are empty while the stream, or the file, does not exist.
 
     The file stays open between polls, because opening it costs most of the time of a poll. No lock
@@ -83,7 +83,7 @@ class SqliteSource(LastReadSource):
         if limit < 1:
             return []
         with self._reader.read_transaction() as connection:
-            end = 0 if connection is None else stream_end(connection, self._stream)
+            end = 0 if connection is None else stream_end_offset(connection, self._stream)
             if end < self._next or (
                 connection and end > self._next and self._is_last_message_replaced(connection)
             ):
@@ -106,7 +106,7 @@ class SqliteSource(LastReadSource):
         ]
         self._next = messages[-1].offset + 1 if messages else end
         if messages and messages[-1].offset > self._last.offset:
-            self._last = LastRead.from_message(
+            self._last = LastMessage.from_message(
                 messages[-1].offset, messages[-1].payload[:_BEGINNING]
             )
         return messages
@@ -126,7 +126,7 @@ class SqliteSource(LastReadSource):
     def lag(self) -> int:
         """Return the number of unread offsets."""
         with self._database.read_transaction() as connection:
-            end = 0 if connection is None else stream_end(connection, self._stream)
+            end = 0 if connection is None else stream_end_offset(connection, self._stream)
         return max(end - self._next, 0)
 
     def beginning_offsets(self) -> Position | None:
@@ -135,7 +135,9 @@ class SqliteSource(LastReadSource):
             if connection is None or not table_exists(connection, self._stream):
                 return {PARTITION: 0}
             found = connection.execute(f'SELECT min(offset) FROM "{self._stream}"').fetchone()
-            first = stream_end(connection, self._stream) if found[0] is None else int(found[0])
+            first = (
+                stream_end_offset(connection, self._stream) if found[0] is None else int(found[0])
+            )
         return {PARTITION: first}
 
     def close(self) -> None:

@@ -13,8 +13,8 @@ from streamboost.connectors.base import CommittedBatch, Position, Sink, Transact
 from streamboost.connectors.sqlite.database import (
     Database,
     append_payloads,
+    decode_if_utf8,
     table_exists,
-    text_if_utf8,
 )
 from streamboost.connectors.sqlite.stream import SqliteSink
 from streamboost.errors import ConfigurationError, StateError
@@ -43,9 +43,9 @@ class SqliteTransaction(Transaction):
     >>> path = Path(tempfile.mkdtemp()) / "log.db"
     >>> transaction, sink = SqliteTransaction(path, "demo"), SqliteSink(path, "predictions")
     >>> transaction.commit(1, [(sink, [b"{}"])], {"records": {"0": 7}}, b'{"sequence": 1}')
-    >>> transaction.committed()
+    >>> transaction.last_committed_batch()
     CommittedBatch(sequence=1, positions={'records': {'0': 7}})
-    >>> list(transaction.journal())
+    >>> list(transaction.read_journal())
     [(1, b'{"sequence": 1}')]
     >>> transaction.close(); sink.close()
     """
@@ -56,7 +56,7 @@ class SqliteTransaction(Transaction):
         self._database = Database(path)
         self._pipeline = pipeline
 
-    def committed(self) -> CommittedBatch | None:
+    def last_committed_batch(self) -> CommittedBatch | None:
         """Return the newest committed batch, or None before the first."""
         with self._database.read_transaction() as connection:
             return None if connection is None else self._read_committed_batch(connection)
@@ -75,24 +75,24 @@ class SqliteTransaction(Transaction):
         full; the file then has nothing of the batch. Sinks of other files are written before the
         file is locked. The next call with the same batch does not write these sinks again.
         """
-        if not all(self.enlists(sink) for sink, _ in writes):
+        if not all(self.includes_sink(sink) for sink, _ in writes):
             with self._database.read_transaction() as connection:
                 self._read_previous_batch(sequence, connection)
             self.write_non_transactional(sequence, writes)
         with self._database.write_transaction() as connection:
             last = self._read_previous_batch(sequence, connection)
             for sink, payloads in writes:
-                if isinstance(sink, SqliteSink) and self.enlists(sink):
+                if isinstance(sink, SqliteSink) and self.includes_sink(sink):
                     append_payloads(connection, sink.stream, payloads)
             _create_journal_tables(connection)
             everywhere = last.positions | dict(positions)
             self._store_committed_batch(connection, CommittedBatch(sequence, everywhere))
             connection.execute(
                 "INSERT INTO _journal VALUES (?, ?, ?)",
-                (self._pipeline, sequence, text_if_utf8(journal)),
+                (self._pipeline, sequence, decode_if_utf8(journal)),
             )
 
-    def begin_after(self, committed: CommittedBatch) -> None:
+    def start_after(self, committed: CommittedBatch) -> None:
         """Store `committed` as the pipeline's last batch, so that the next commit follows it.
 
         Raises StateError if the file already has a batch of the pipeline.
@@ -106,18 +106,18 @@ class SqliteTransaction(Transaction):
             _create_journal_tables(connection)
             self._store_committed_batch(connection, committed)
 
-    def pipelines(self) -> list[str]:
+    def pipeline_names(self) -> list[str]:
         """Return the names of the pipelines with batches in the file."""
         with self._database.read_transaction() as connection:
             if connection is None or not table_exists(connection, "_committed"):
                 return []
             return [name for (name,) in connection.execute("SELECT pipeline FROM _committed")]
 
-    def enlists(self, sink: Sink) -> bool:
+    def includes_sink(self, sink: Sink) -> bool:
         """Return whether `sink` writes to the transaction's file."""
         return isinstance(sink, SqliteSink) and sink.path == self._database.path
 
-    def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
+    def read_journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield (batch number, journal entry) of every batch after batch `after`."""
         while True:
             with self._database.read_transaction() as connection:

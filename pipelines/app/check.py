@@ -9,7 +9,7 @@ from typing import NamedTuple
 from streamboost.connectors.base import Message, Source, Transaction
 from streamboost.connectors.messages.inference import (
     absent_fields_error,
-    quoted_start,
+    quoted_excerpt,
     time_field_error,
 )
 from streamboost.connectors.messages.outgoing import DeadLetter
@@ -141,7 +141,9 @@ def delivery_guarantee(config: Config) -> str:
         }
         inputs = {"source": connectors.records, "labels": connectors.labels}
         once = [name for name, source in inputs.items() if not source.is_replayable]
-        outside = [name for name, sink in sinks.items() if not connectors.transaction.enlists(sink)]
+        outside = [
+            name for name, sink in sinks.items() if not connectors.transaction.includes_sink(sink)
+        ]
     if once:
         return (
             f"at most once: {_join_names(once)} {'comes' if len(once) == 1 else 'come'} by "
@@ -188,7 +190,7 @@ def _describe_start_of_next_run(config: Config, state: State, transaction: Trans
     """
     check_writable(state.log)
     running = state.running_process_id()
-    committed = transaction.committed()
+    committed = transaction.last_committed_batch()
     refuse_lost_state(config, committed, create_copy_store(config))
     verify_compatibility(config, state, begun=has_run_before(state, transaction, committed))
     found = state.checkpoint_to_restore(committed.sequence if committed else None)
@@ -391,7 +393,7 @@ def _describe_dead_letters(dead_letters: Sequence[DeadLetter], n_messages: int) 
         first = dead_letters[0]
         raise DataError(
             f"{len(dead_letters)} of {n_messages} would be dead letters, first: {first.detail}, in "
-            f"{quoted_start(first.payload)}"
+            f"{quoted_excerpt(first.payload)}"
         )
     reasons = ", ".join(sorted({letter.reason for letter in dead_letters}))
     return f"{len(dead_letters)} of {n_messages} would be dead letters: {reasons}."

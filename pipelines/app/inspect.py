@@ -66,7 +66,7 @@ def describe_pipeline(path: Path, config: Config | None = None) -> dict[str, Any
     else:
         lag, unknown = {}, {}
         with closing(SqliteTransaction(state.log, name)) as transaction:
-            committed = transaction.committed()
+            committed = transaction.last_committed_batch()
     trouble = read_last_error(state.last_error)
     return {
         "name": name,
@@ -93,7 +93,7 @@ def _query_committed_batch_and_lag(
     unknown: dict[str, str] = {}
     with closing(create_connectors(config)) as connectors:
         try:
-            committed = connectors.transaction.committed()
+            committed = connectors.transaction.last_committed_batch()
             bookmarks = _source_bookmarks(connectors, committed, manifest)
             return committed, _lag_by_source(connectors, committed, bookmarks, unknown), unknown
         except UnavailableError as error:
@@ -105,14 +105,14 @@ def _query_committed_batch_and_lag(
 def _source_bookmarks(
     connectors: Connectors, committed: CommittedBatch | None, manifest: dict[str, Any] | None
 ) -> dict[str, str]:
-    """Return each source's `Source.bookmark`, which identifies its content, at the newest batch.
+    """Return each source's `Source.content_fingerprint` at the newest batch.
 
     `manifest` has the bookmarks of the newest checkpoint. Later changes are in the journal.
     """
     bookmarks: dict[str, str] = manifest["bookmarks"] if manifest else {}
     after = manifest["sequence"] if manifest else 0
     if committed is not None and committed.sequence > after and (bookmarks or not after):
-        for _, message in connectors.transaction.journal(after):
+        for _, message in connectors.transaction.read_journal(after):
             bookmarks = bookmarks | JournalEntry.decode(message).bookmarks
     return bookmarks
 

@@ -335,7 +335,7 @@ def rebuild_state(
         origin = _verify_origin_configuration(
             config, state, copy.manifest["origin"] if copy else {}
         )
-        transaction.begin_after(committed)
+        transaction.start_after(committed)
     else:
         if committed is None:
             raise StateError(
@@ -403,7 +403,7 @@ def _load_origin_from_journal(transaction: Transaction) -> dict[str, str]:
 
     Raises GapError if the first entry was deleted.
     """
-    first, message = next(transaction.journal(), (0, b""))
+    first, message = next(transaction.read_journal(), (0, b""))
     if first > 1:
         raise GapError(
             f"the journal begins with batch {first}, so that what came before cannot be "
@@ -422,7 +422,7 @@ def _load_origin_from_copy(
     Raises StateError if the journal does not continue from the copy.
     """
     sequence = copy.sequence
-    found = next(iter(transaction.journal(sequence - 1)), None)
+    found = next(iter(transaction.read_journal(sequence - 1)), None)
     is_gone = found is not None and found[0] > sequence
     digest = JournalEntry.decode(found[1]).digest if found is not None and not is_gone else ""
     if sequence > committed.sequence or (not is_gone and digest != copy.manifest["digest"]):

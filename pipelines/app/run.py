@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from streamboost.connectors.base import CommittedBatch, Transaction
-from streamboost.connectors.messages.decoding import time_reader
+from streamboost.connectors.messages.decoding import make_time_reader
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.environment import environment
@@ -67,7 +67,7 @@ def has_run_before(
     if committed is not None or state.checkpoints.sequences:
         return True
     # The log belongs to the state folder, so batches of any name are from this pipeline.
-    return isinstance(transaction, SqliteTransaction) and bool(transaction.pipelines())
+    return isinstance(transaction, SqliteTransaction) and bool(transaction.pipeline_names())
 
 
 def _fence_other_processes(
@@ -82,7 +82,7 @@ def _fence_other_processes(
         if config.sections.kafka is not None:
             refuse_missing_topics(config)
         transaction.fence()
-        return transaction.committed()
+        return transaction.last_committed_batch()
 
     if not config.commits_to_kafka:
         return fence_once()
@@ -154,7 +154,7 @@ def _add_config_changes_to_journal(config: Config, pipeline: Pipeline) -> None:
     batch.
     """
     if fields := added_fields(config, pipeline.schema):
-        pipeline.journal_extras.fields = {name: field.given() for name, field in fields.items()}
+        pipeline.journal_extras.fields = {name: field.to_config() for name, field in fields.items()}
     if (
         rules := configured_output_rules(config, pipeline.schema)
     ) != pipeline.schema.changeable_settings:
@@ -260,8 +260,8 @@ def _build_batch_reader(config: Config, schema: Schema, connectors: Connectors) 
         connectors.initial_data,
         most_records=section.batch_records,
         most_labels=section.batch_labels,
-        record_time=time_reader(None if config.is_distributed else schema.time),
-        label_time=time_reader("time"),
+        record_time=make_time_reader(None if config.is_distributed else schema.time),
+        label_time=make_time_reader("time"),
         max_records_without_labels=(
             RECORDS_WITHOUT_LABELS if window is None else max(window // 2, 1)
         ),

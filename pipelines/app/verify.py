@@ -43,7 +43,7 @@ def verify_replay(config: Config) -> str:
     refuse_damaged_log(state.log)
     until = newest[1]["sequence"]
     with closing(create_connectors(config)) as connectors:
-        first = next(connectors.transaction.journal(), (0, b""))[0]
+        first = next(connectors.transaction.read_journal(), (0, b""))[0]
         start = None if first == 1 else _oldest_checkpoint(state)
         foreign = find_other_release_batches(
             journal_entries(connectors.transaction, start, until), start

@@ -21,7 +21,7 @@ from streamboost.learner.estimators import default_estimator
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Schedule
 from streamboost.pipelines.config.learner import KINDS
-from streamboost.stacking.young import YoungCommittees
+from streamboost.stacking.young import RecentCommittees
 
 __all__ = ["warm_up"]
 
@@ -116,12 +116,12 @@ def _compile_stacking_kernels(X: np.ndarray, y: np.ndarray) -> None:
 
 
 def _compile_young_committee_kernels(X: np.ndarray, y: np.ndarray) -> None:
-    """Call the kernels of `YoungCommittees`: evaluate one committee on a labelled record."""
-    young = YoungCommittees()
-    young.learn(0)
-    young.advance(len(X), share=1 / len(X))
+    """Call the kernels of `RecentCommittees`: evaluate one committee on a labelled record."""
+    young = RecentCommittees()
+    young.count_label(0)
+    young.add_if_due(len(X), share=1 / len(X))
     committee = default_estimator().train(X, y, seed=0, n_estimators=1)
-    young.set_committee(young.births[0], committee, np.arange(3))
+    young.set_trained_committee(young.members[0], committee, np.arange(3))
     young.update_weights(X[0], np.full(3, 1 / 3), 0)
 
 

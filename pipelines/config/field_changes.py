@@ -50,12 +50,12 @@ def forbidden_field_changes(
     before = dict(field_declarations(old.get("schema", {}).get("fields", {})))
     for name, given in before.items():
         if name not in named:
-            was = toml.format_value(as_field(name, given).given())
+            was = toml.format_value(as_field(name, given).to_config())
             changes.append(f"[schema.fields] {toml.format_key(name)} was {was} and is not set")
     for name, field in named.items():
         held = known.fields.get(name, as_field(name, before.get(name, field)))
         if held != field:
-            was, now = toml.format_value(held.given()), toml.format_value(field.given())
+            was, now = toml.format_value(held.to_config()), toml.format_value(field.to_config())
             found = "" if name in before else " (found in the first records)"
             changes.append(f"[schema.fields] {toml.format_key(name)} was {was}{found} and is {now}")
     return changes

@@ -28,7 +28,7 @@ from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.config.problems import Problem, renamed_value_hint, unknown_key_problem
 from streamboost.query.config import QueryConfig
 from streamboost.query.strategies import UTILITIES
-from streamboost.stacking.experts import as_experts
+from streamboost.stacking.experts import as_expert_names
 
 __all__ = ["LearnerConfig", "build_learner_config", "check_pool_window"]
 
@@ -120,7 +120,9 @@ def build_learner_config(
         text = f"must be true or false, and is {calibrate!r}"
         problems.append(Problem("committee", "calibrate", text))
     experts = committee.pop("experts", "all")
-    known_experts = _build_learner_part("committee", as_experts, {"experts": experts}, problems)
+    known_experts = _build_learner_part(
+        "committee", as_expert_names, {"experts": experts}, problems
+    )
     strategy = _pop_choice_or_default(query, "query", "strategy", STRATEGIES, problems)
     fixed: dict[str, Any] = {"strategy": strategy}
     if strategy == "all":

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 from nicegui.events import GenericEventArguments
 
-from streamboost.connectors.messages.labels import label_as_text
+from streamboost.connectors.messages.labels import label_from_json
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import DataError, StreamBoostError
-from streamboost.features.paths import getter
+from streamboost.features.paths import path_getter
 from streamboost.pipelines.dashboard.view import page_address
 from streamboost.pipelines.dashboard.widgets import BidiText, ResendEditor, Tag
 from streamboost.pipelines.service.auth.users import User
@@ -144,8 +144,8 @@ def resend_dead_letter(
         return
     schema = served.config.sections.build_schema()
     of_id, of_label = schema.label_fields.id or schema.id, schema.label_fields.label
-    id, label = getter(of_id)(message), getter(of_label)(message)
+    id, label = path_getter(of_id)(message), path_getter(of_label)(message)
     if not isinstance(id, str | int) or not isinstance(label, str | int):
         raise DataError(f"{of_id!r} or {of_label!r} is not a text or integer: set both fields")
     # The user who resends a label is its annotator: only programs label on behalf of others.
-    served.queue.post_labels(person, [Label(str(id), label_as_text(label), None, person.name)])
+    served.queue.post_labels(person, [Label(str(id), label_from_json(label), None, person.name)])

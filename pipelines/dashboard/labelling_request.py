@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Any, Literal
 
-from streamboost.connectors.messages.labels import label_as_text, nearest_class, normalize_label
+from streamboost.connectors.messages.labels import label_from_json, nearest_class, normalize_label
 from streamboost.errors import DataError
 from streamboost.pipelines.dashboard.status_line import UNSTARTED
 from streamboost.pipelines.dashboard.tables import Cell, CellScale, Column, Table
@@ -116,7 +116,7 @@ def class_choices(
     [('1', 'a', '25.0 %', False), ('2', 'b', '75.0 %', True), ('3', 'c', None, False)]
     """
     probabilities = {} if blind else request.get("probabilities") or {}
-    guess = None if blind else label_as_text(request.get("label"))
+    guess = None if blind else label_from_json(request.get("label"))
     shares = {label: probabilities.get(str(label)) for label in known}
     placed = [label for label in keys if label in shares]
     order = placed + sorted(
@@ -161,7 +161,7 @@ def chosen_label(answer: Mapping[str, Any], label_type: str | None) -> str | int
     if answer.get("action") != "label" or not isinstance(label, str | int):
         raise DataError("that is no answer: choose a class, skip the record, or say you are unsure")
     if isinstance(label, bool) or label_type == "boolean":
-        return str(label_as_text(label))
+        return str(label_from_json(label))
     try:
         return int(label) if label_type == "integer" else label
     except ValueError:
@@ -320,7 +320,7 @@ def _likely_class_medians(
         class_medians_document.get("medians") or [],
     )
     known = {
-        str(label_as_text(label)): dict(zip(names, row, strict=False))
+        str(label_from_json(label)): dict(zip(names, row, strict=False))
         for label, row in zip(class_medians_document.get("classes") or [], medians, strict=False)
     }
     likely = sorted(chances, key=lambda name: -chances[name])[:2]
@@ -489,7 +489,7 @@ class NearestRecordsPanel:
                 with Tag("li"):
                     if "picture" in one:
                         Tag("img", src=one["picture"], alt="")
-                    Tag("bdi", str(label_as_text(one["label"])), "label")
+                    Tag("bdi", str(label_from_json(one["label"])), "label")
                     with Tag("span", classes="whose"):
                         Tag("span", "record ")
                         Tag("bdi", str(one["id"]))
@@ -497,7 +497,7 @@ class NearestRecordsPanel:
 
 def prediction_text(request: OpenRequest) -> tuple[str, ...]:
     """Describe the predicted class, as a text and the names to put into its ``{}``."""
-    label = label_as_text(request.get("label"))
+    label = label_from_json(request.get("label"))
     if label is None:
         return ("There was no prediction.",)
     share = (request.get("probabilities") or {}).get(str(label))

@@ -18,7 +18,7 @@ from streamboost.boosting.committee import Committee
 from streamboost.checks import as_array
 from streamboost.connectors.base import ForwardedPayloads, Message, Sink
 from streamboost.connectors.messages.decoding import Records
-from streamboost.connectors.messages.labels import Labels, label_as_json
+from streamboost.connectors.messages.labels import Labels, label_to_json
 from streamboost.connectors.messages.outgoing import DeadLetter, Request, Time
 from streamboost.connectors.messages.values import encode_values_of_records
 from streamboost.errors import GapError
@@ -302,7 +302,7 @@ class LearningPipeline(Pipeline):
                 id=one.id,
                 time=one.time,
                 features=dict(zip(feature_names, one.values, strict=False)),
-                label=label_as_json(label, self.schema.label_kind),
+                label=label_to_json(label, self.schema.label_kind),
                 probabilities=dict(zip(said.classes.tolist(), probabilities, strict=True)),
                 utility=one.utility,
                 propensity=one.propensity,

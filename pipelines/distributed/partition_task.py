@@ -234,7 +234,7 @@ class PartitionTask:
         X = records.X if records.values is None else learner.rows(records.values)
         if X.shape[1] > self._n_features:
             self._n_features = X.shape[1]
-            self._querier.widen(self._n_features)
+            self._querier.set_n_features(self._n_features)
         return X
 
     def _add_records_to_utility_window(self, records: Records) -> None:
@@ -248,7 +248,9 @@ class PartitionTask:
         self._querier.rescore(snapshot.version, learner.utility)
         cold = learner.committee is None or learner.missing_random_labels > 0
         utility = learner.utility(X, scored)
-        return self._querier.decide(records.ids, X, utility, top_probabilities(scored), cold=cold)
+        return self._querier.select_requests(
+            records.ids, X, utility, top_probabilities(scored), cold=cold
+        )
 
     def _requested_records(
         self,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from streamboost.connectors.base import Message, MessageMetadata
 from streamboost.connectors.kafka.compacted_topic import CompactedTopicReader
-from streamboost.connectors.kafka.group.assignment import OutgoingWrite, PolledBatch
+from streamboost.connectors.kafka.group.assignment import OutgoingMessage, PolledBatch
 from streamboost.connectors.kafka.group.committed_reader import CommittedReader
 from streamboost.connectors.kafka.group.member import KafkaMember, PartitionsRevokedError
 from streamboost.errors import ConnectorError, DeletedError
@@ -143,7 +143,7 @@ class Scorer:
         if self._has_read:
             self._model_log.read(self._table.poll(), is_complete=False)
         else:
-            self._model_log.read(self._table.read())
+            self._model_log.read(self._table.read_to_end())
         self._has_read = True
         return self._model_log.newest
 
@@ -187,7 +187,7 @@ class Scorer:
             newest = self._committed_reader.newest_message(topics.scoring_log, partition)
             where = f"partition {partition} of topic {topics.scoring_log!r}"
             entry = ScoringLogEntry.decode(newest.payload, where) if newest else None
-            task = PartitionTask(partition, self._settings, n, entry, member.identity)
+            task = PartitionTask(partition, self._settings, n, entry, member.resource_id)
             edition = self._read_snapshot(task.snapshot_number)
             if edition is None:
                 self._log_reason_and_wait(
@@ -211,7 +211,7 @@ class Scorer:
         """Return the newest model snapshot, or None if its number is below `snapshot_number`."""
         newest = self._model_log.newest
         if newest is None or newest.number < snapshot_number:
-            self._model_log.read(self._table.read())
+            self._model_log.read(self._table.read_to_end())
             newest = self._model_log.newest
         return newest if newest is not None and newest.number >= snapshot_number else None
 
@@ -251,7 +251,7 @@ class Scorer:
         self.records += n
         return n
 
-    def _output_messages(self, steps: Mapping[int, ScoringStep]) -> list[OutgoingWrite]:
+    def _output_messages(self, steps: Mapping[int, ScoringStep]) -> list[OutgoingMessage]:
         """Return the output messages of `steps`; predictions keep the partition of their record."""
         topics, writes = self._topics, []
         for partition, step in steps.items():
@@ -263,9 +263,9 @@ class Scorer:
             )
             for topic, place, ones in places:
                 pairs = zip(ones, ones.about, strict=True)
-                writes += [OutgoingWrite(topic, place, one, about) for one, about in pairs]
+                writes += [OutgoingMessage(topic, place, one, about) for one, about in pairs]
             writes.append(
-                OutgoingWrite(topics.scoring_log, partition, step.entry, MessageMetadata(KEY))
+                OutgoingMessage(topics.scoring_log, partition, step.entry, MessageMetadata(KEY))
             )
         return writes
 

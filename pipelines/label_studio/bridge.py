@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from streamboost.connectors.base import Sink, Source, write_directly
-from streamboost.connectors.label_studio.api import RefusedError
-from streamboost.connectors.label_studio.project import Choices, LabelStudio, LabelStudioTask
+from streamboost.connectors.base import Sink, Source, write_and_flush
+from streamboost.connectors.label_studio.api import RequestRefusedError
+from streamboost.connectors.label_studio.project import Choices, LabelStudioProject, LabelStudioTask
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError
@@ -61,7 +61,7 @@ class Bridge:
     def __init__(
         self,
         name: str,
-        project: LabelStudio,
+        project: LabelStudioProject,
         find_choices: Callable[[], Choices],
         task_store: TaskStore,
         requests: Source,
@@ -117,7 +117,9 @@ class Bridge:
                 entry for message in messages for entry in self._decode_request(message.payload)
             ]
             source = self._requests
-            self._task_store.add_requests("requests", source.position(), entries, source.bookmark)
+            self._task_store.add_requests(
+                "requests", source.position(), entries, source.content_fingerprint
+            )
         self._requests.release_resources()
 
     def _decode_request(self, payload: bytes) -> Iterator[TaskEntry]:
@@ -133,7 +135,9 @@ class Bridge:
         while messages := self._labels.poll(_TOGETHER):
             ids = self._schema.decode_labels(messages).labels.ids
             source = self._labels
-            self._task_store.mark_answered("labels", source.position(), ids, source.bookmark)
+            self._task_store.mark_answered(
+                "labels", source.position(), ids, source.content_fingerprint
+            )
         self._labels.release_resources()
 
     def _find_unconfirmed_tasks(self) -> None:
@@ -145,7 +149,7 @@ class Bridge:
         if not sent:
             return
         found: dict[str, list[LabelStudioTask]] = {}
-        for task in self._project.tasks(self._choices).values():
+        for task in self._project.fetch_tasks(self._choices).values():
             if task.key is not None:
                 found.setdefault(task.key, []).append(task)
         made = {
@@ -200,7 +204,7 @@ class Bridge:
         """Return pairs (entry, task) for the entries whose tasks exist in Label Studio."""
         known = {entry.key: entry for entry in entries}
         numbers = {entry.task for entry in entries if entry.task is not None}
-        found = self._project.tasks(self._choices, numbers).values()
+        found = self._project.fetch_tasks(self._choices, numbers).values()
         pairs = [(known[task.key], task) for task in found if task.key in known]
         return [(entry, task) for entry, task in pairs if entry.task == task.id]
 
@@ -232,7 +236,7 @@ class Bridge:
         self._task_store.mark_sent(entries, time.time())
         try:
             numbers = self._project.create_tasks(tasks)
-        except RefusedError as error:
+        except RequestRefusedError as error:
             self._task_store.mark_unsent(entries)
             if not error.of_tasks:
                 raise
@@ -243,11 +247,11 @@ class Bridge:
                 self._create_tasks(entries[:middle], request_state)
                 self._create_tasks(entries[middle:], request_state)
             return
-        made = self._project.tasks(self._choices, numbers).values()
+        made = self._project.fetch_tasks(self._choices, numbers).values()
         keys = {entry.key for entry in entries}
         self._task_store.mark_open({task.key: task.id for task in made if task.key in keys})
 
-    def _mark_request_refused(self, entry: TaskEntry, error: RefusedError) -> None:
+    def _mark_request_refused(self, entry: TaskEntry, error: RequestRefusedError) -> None:
         self._task_store.mark_refused(entry, str(error))
         _log.warning(
             "the request for record %r is set aside until the labelling interface is another, or "
@@ -286,7 +290,7 @@ class Bridge:
         for entry, task in done:
             label = self._choice_to_label(task.label or "")
             answer = Label(entry.id, label, task.time, SOURCE)
-            write_directly(self._answers, [self._schema.encode_label(answer)])
+            write_and_flush(self._answers, [self._schema.encode_label(answer)])
             self._task_store.mark_done([entry])
         if done:
             _log.info("%d answers from %s", len(done), self._project.where)

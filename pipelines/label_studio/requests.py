@@ -8,7 +8,7 @@ import msgspec
 
 from streamboost.connectors.label_studio.interface import add_missing_fields
 from streamboost.connectors.label_studio.project import KEY, Choices
-from streamboost.connectors.messages.labels import label_as_text
+from streamboost.connectors.messages.labels import label_from_json
 from streamboost.pipelines.label_studio.tasks import TaskEntry
 from streamboost.pipelines.status.reader import StatusReader
 
@@ -72,7 +72,7 @@ def build_task(
     interface that the record lacks are empty.
     """
     request = read_request(entry.request)
-    guess = None if request.label is None else str(label_as_text(request.label))
+    guess = None if request.label is None else str(label_from_json(request.label))
     sure = request.probabilities.get(guess) if guess is not None else None
     data = {
         **fields,

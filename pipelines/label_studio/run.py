@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 from streamboost.connectors.base import Sink, Source
-from streamboost.connectors.label_studio.project import Choices, LabelStudio
+from streamboost.connectors.label_studio.project import Choices, LabelStudioProject
 from streamboost.errors import ConfigurationError, UnavailableError
 from streamboost.pipelines.config.connectors.registry import open_append_sink
 from streamboost.pipelines.config.file import Config
@@ -33,15 +33,15 @@ _LONGEST_REST = 60.0
 """Maximum backoff between failed attempts, in seconds."""
 
 
-def open_project(config: Config) -> tuple[LabelStudio, Choices]:
+def open_project(config: Config) -> tuple[LabelStudioProject, Choices]:
     """Connect to the project of `config`; return the project, and its tag for the answers.
 
     Raises ConfigurationError if the project does not match the pipeline.
     """
     section = config.sections.label_studio
     assert section is not None
-    studio = LabelStudio(section.url, section.project, section.token)
-    choices = studio.choices(section.choices)
+    studio = LabelStudioProject(section.url, section.project, section.token)
+    choices = studio.fetch_choices_tag(section.choices)
     if config.sections.schema_.label == "integer":
         for label in choices.labels:
             to_integer_label(label, studio.where)

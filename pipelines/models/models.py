@@ -20,9 +20,9 @@ import numpy as np
 
 from streamboost.checks import Label
 from streamboost.connectors.messages.decoding import Records
-from streamboost.connectors.messages.labels import LabelKind, label_as_json
+from streamboost.connectors.messages.labels import LabelKind, label_to_json
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.values import decode_values, original_record_in
+from streamboost.connectors.messages.values import decode_values, extract_original_record
 from streamboost.errors import StateError
 from streamboost.evaluation.evaluation import Evaluation
 from streamboost.pipelines.models.model import ExternalModel
@@ -104,11 +104,11 @@ class ExternalModels:
         for evaluation in self._evaluations.values():
             evaluation.label_validated(ids, labels)
         for held, label in zip(values, labels, strict=True):
-            row, whole = decode_values(held or b"[]"), original_record_in(held or b"")
+            row, whole = decode_values(held or b"[]"), extract_original_record(held or b"")
             for model in self._models_by_name().values():
                 model.learn(row, label)
             if self.transformer is not None and whole is not None:
-                self.transformer.learn(whole, label_as_json(label, label_type))
+                self.transformer.learn(whole, label_to_json(label, label_type))
 
     def expire_requests(self, ids: Sequence[str]) -> None:
         """Mark the requests for records `ids` as expired in the shadow models' evaluations."""

@@ -19,8 +19,12 @@ import numpy as np
 
 from streamboost.checks import Label
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages.decoding import Records, convert_plain_numbers, values_reader
-from streamboost.connectors.messages.outgoing import Time, milliseconds
+from streamboost.connectors.messages.decoding import (
+    Records,
+    convert_plain_numbers,
+    make_values_reader,
+)
+from streamboost.connectors.messages.outgoing import Time, parse_time_ms
 from streamboost.connectors.messages.schema import LABEL, Schema
 from streamboost.connectors.messages.values import encode_original_record
 from streamboost.storage import Arrays, pack_json, unpack_json
@@ -82,7 +86,7 @@ class Transformer:
 
     def transform_records(self, records: Records, schema: Schema) -> Records:
         """Train the unsupervised parts on `records`; return `records` with transformed values."""
-        read = values_reader(schema.features)
+        read = make_values_reader(schema.features)
         xs = [decode_raw_record(message, schema) for message in records.messages]
         wholes = [
             encode_original_record(x, time) for x, time in zip(xs, records.times, strict=True)
@@ -161,7 +165,7 @@ def to_datetime(time: Time) -> datetime | None:
 
     Returns None if the record has no time, or the time is out of the range of datetime.
     """
-    since = milliseconds(time)
+    since = parse_time_ms(time)
     try:
         return (
             None

@@ -248,7 +248,7 @@ _READ: dict[str, tuple[str, Callable[[Runner, Numbers], float]]] = {
     ),
     "budget_ratio": (
         "Share of the records whose label may be bought.",
-        lambda loop, numbers: float(loop.pipeline.learner.query_config.share),
+        lambda loop, numbers: float(loop.pipeline.learner.query_config.budget_share),
     ),
     "budget_tokens": (
         "Labels that could be asked for now.",

@@ -9,11 +9,11 @@ import msgspec
 import numpy as np
 
 from streamboost.connectors.base import ForwardedPayloads, Message, Sink
-from streamboost.connectors.messages.decoding import Records, decode_object
-from streamboost.connectors.messages.labels import label_as_json
-from streamboost.connectors.messages.outgoing import DeadLetter, Prediction, encode_all
+from streamboost.connectors.messages.decoding import Records, decode_json_object
+from streamboost.connectors.messages.labels import label_to_json
+from streamboost.connectors.messages.outgoing import DeadLetter, Prediction, encode_messages
 from streamboost.connectors.messages.schema import Schema
-from streamboost.features.paths import getter
+from streamboost.features.paths import path_getter
 from streamboost.learner.label_quality import RelabelRequests
 from streamboost.learner.schedule import Training
 from streamboost.pipelines.runner.label_join import LabelledBatch
@@ -194,7 +194,7 @@ def encode_predictions(
     rows = zip(
         records.ids,
         records.times,
-        [label_as_json(label, kind) for label in scored.labels.tolist()],
+        [label_to_json(label, kind) for label in scored.labels.tolist()],
         np.where(best < 0, np.nan, best).tolist(),
         scored.margins.tolist(),
         strict=True,
@@ -207,10 +207,10 @@ def encode_predictions(
     whole = _add_optional_fields(bare, records, scored, schema)
     if decisions is not None:
         whole = [
-            msgspec.structs.replace(one, decision=label_as_json(label, kind))
+            msgspec.structs.replace(one, decision=label_to_json(label, kind))
             for one, label in zip(whole, decisions.tolist(), strict=True)
         ]
-    return ForwardedPayloads(encode_all(whole), records.messages)
+    return ForwardedPayloads(encode_messages(whole), records.messages)
 
 
 def _add_optional_fields(
@@ -240,8 +240,8 @@ def _included_field_values(payload: bytes, paths: Sequence[str]) -> dict[str, An
     `payload` is the record as JSON. If it is nested too deeply, all values are None.
     """
     try:
-        record = decode_object(payload)
-        return {path: msgspec.Raw(msgspec.json.encode(getter(path)(record))) for path in paths}
+        record = decode_json_object(payload)
+        return {path: msgspec.Raw(msgspec.json.encode(path_getter(path)(record))) for path in paths}
     except RecursionError:  # nested too deeply to encode, although decoding succeeded
         return dict.fromkeys(paths)
 

@@ -145,7 +145,9 @@ class BatchReader:
         self.short = {name for name, n in self.n_polled.items() if n < self._limits[name]}
         if self._held.has_buffered_messages:
             self.short.discard("labels")
-        deleted = {name: dict(gaps) for name in messages if (gaps := self.sources[name].gaps)}
+        deleted = {
+            name: dict(gaps) for name in messages if (gaps := self.sources[name].skipped_ranges)
+        }
         if not any(messages.values()) and not deleted:
             self._caught_up |= before
             self._resumed = False
@@ -241,12 +243,12 @@ class BatchReader:
 
     def source_identities(self) -> dict[str, str]:
         """Return the stable ids of the underlying resources (topic ids), by source."""
-        found = {name: source.identity for name, source in self.sources.items()}
+        found = {name: source.resource_id for name, source in self.sources.items()}
         return {name: identity for name, identity in found.items() if identity is not None}
 
     def bookmarks(self) -> dict[str, str]:
         """Return the bookmarks by source; a bookmark identifies the content read so far."""
-        found = {name: source.bookmark for name, source in self.sources.items()}
+        found = {name: source.content_fingerprint for name, source in self.sources.items()}
         return {name: bookmark for name, bookmark in found.items() if bookmark is not None}
 
     def set_expected_bookmarks(self, bookmarks: Mapping[str, str]) -> None:

@@ -452,7 +452,7 @@ class Pipeline:
         features = self.learner.features
         records = self._transform_records(records)
         if features is not None and records.values is not None:
-            records = replace(records, X=features.arrive(records.values))
+            records = replace(records, X=features.encode_arrivals(records.values))
         return records, self.learner.with_lags(records.X)
 
     def _transform_records(self, records: Records) -> Records:
@@ -547,7 +547,7 @@ def _add_fields(field_options: dict[str, Any], learner: StreamLearner) -> dict[s
     assert learner.features is not None
     fields = {name: as_field(name, field) for name, field in field_options.items()}
     for name, field in fields.items():
-        learner.features.add(name, field)
+        learner.features.add_field(name, field)
     learner.update_columns()
     return fields
 

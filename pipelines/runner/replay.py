@@ -45,7 +45,9 @@ def journal_entries(
     transaction: Transaction, checkpoint: Checkpoint | None, last_sequence: int
 ) -> Iterator[JournalEntry]:
     """Yield the journal entries of the batches after `checkpoint`, up to batch `last_sequence`."""
-    for sequence, message in transaction.journal(checkpoint[1]["sequence"] if checkpoint else 0):
+    for sequence, message in transaction.read_journal(
+        checkpoint[1]["sequence"] if checkpoint else 0
+    ):
         if sequence > last_sequence:
             return
         yield JournalEntry.decode(message)
@@ -246,7 +248,7 @@ class Replay:
             )
 
     def _current_source_identities(self) -> dict[str, str]:
-        journal = self.runner.transaction.identity
+        journal = self.runner.transaction.resource_id
         return self.runner.intake.source_identities() | ({"journal": journal} if journal else {})
 
     def _replay_entry(self, entry: JournalEntry) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from streamboost.checks import as_wide
 from streamboost.connectors.base import ForwardedPayloads
 from streamboost.connectors.messages.decoding import Records
-from streamboost.connectors.messages.labels import label_as_json
+from streamboost.connectors.messages.labels import label_to_json
 from streamboost.connectors.messages.outgoing import Request, features_by_name
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.values import decode_fields
@@ -94,7 +94,7 @@ def build_request(
         id=id,
         time=record.time,
         features=feature_values(schema.features, record),
-        label=label_as_json(scored.labels[row], schema.label_kind),
+        label=label_to_json(scored.labels[row], schema.label_kind),
         probabilities=dict(zip(scored.classes.tolist(), probabilities, strict=True)),
         utility=utility,
         propensity=propensity,

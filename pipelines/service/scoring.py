@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from streamboost.connectors.messages.labels import label_as_json
+from streamboost.connectors.messages.labels import label_to_json
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import StateError
-from streamboost.features.paths import getter
+from streamboost.features.paths import path_getter
 from streamboost.pipelines.service.labelling.writers import decode_posted_records
 from streamboost.pipelines.state.folder import State
 from streamboost.storage import part
@@ -41,7 +41,7 @@ class _LoadedModel:
 
     def label_to_json(self, label: Any) -> Any:
         """Return the JSON value of a label, as in the pipeline's messages."""
-        return label_as_json(label, self.schema.label_kind)
+        return label_to_json(label, self.schema.label_kind)
 
 
 class CheckpointScorer:
@@ -125,7 +125,7 @@ class CheckpointScorer:
         self, model: _LoadedModel, records: Sequence[Document]
     ) -> tuple[list[str | None], "np.ndarray"]:
         """Return the ids of records (None: no id), and their rows, float32 (n, D)."""
-        get = getter(model.schema.id)
+        get = path_getter(model.schema.id)
         nameless = [get(record) is None for record in records]
         whole = [
             {**record, model.schema.id: str(n)} if is_nameless else record

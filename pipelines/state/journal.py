@@ -66,7 +66,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     deleted
         Offsets within `ranges` that were deleted before they were read.
     bookmarks
-        Bookmarks of sources after the batch (`Source.bookmark`), if changed.
+        Bookmarks of the sources after the batch (`Source.content_fingerprint`), if changed.
     identities
         Stable ids of the sources (topic ids), if changed.
     origin

@@ -11,7 +11,7 @@ import numpy as np
 from streamboost.checks import as_wide
 from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.schema import Schema
-from streamboost.features.paths import flat
+from streamboost.features.paths import flatten
 from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.runner.pipeline import Pipeline
 from streamboost.pipelines.runner.requests import build_request
@@ -297,7 +297,7 @@ def decode_fields_except(payload: bytes, hidden: Iterable[str]) -> dict[str, Any
     if not parts and record.keys() <= hidden:
         return {}
     whole = {name: value for name, value in record.items() if name not in parts}
-    inner = flat({name: value for name, value in record.items() if name in parts})
+    inner = flatten({name: value for name, value in record.items() if name in parts})
     names = [name for name in (*whole, *inner) if name not in hidden]
     found = whole | inner
     return {name[:LONGEST_TEXT]: _truncate_long_value(found[name]) for name in names[:MOST_FIELDS]}

@@ -92,8 +92,8 @@ class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
         self._config = QueryConfig(
             strategy=strategy, budget=budget, burst=burst, audit=0, window=window
         )
-        if self._config.needs == "votes" and _find_voting_ensemble(classifier) is None:
-            others = [name for name, one in UTILITIES.items() if one.needs != "votes"]
+        if self._config.required_input == "votes" and _find_voting_ensemble(classifier) is None:
+            others = [name for name, one in UTILITIES.items() if one.required_input != "votes"]
             raise ConfigurationError(
                 f"query strategy is {strategy!r}, and {type(classifier).__name__} has no members "
                 "that vote: give a River ensemble or a StreamBoostClassifier, or choose one of "
@@ -130,8 +130,8 @@ class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
             self._querier.rescore(self._learned, lambda _: self._newest_utilities())
             self._rescored_at = self._learned
         utility = self._label_utility(x, y_pred)
-        requests = self._querier.decide([""], np.empty((1, 0)), utility, cold=cold)
-        if self._config.needs != "nothing":
+        requests = self._querier.select_requests([""], np.empty((1, 0)), utility, cold=cold)
+        if self._config.required_input != "nothing":
             self._newest.append(copy(x))
         return len(requests) > 0
 
@@ -147,15 +147,15 @@ class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
         `y_pred` are the record's predicted probabilities; None: the classifier predicts them now.
         Classes that a classifier omits have probability 0.
         """
-        if self._config.needs == "votes":
+        if self._config.required_input == "votes":
             chances = _vote_shares(self.classifier, x)
         else:
             chances = self.classifier.predict_proba_one(x) if y_pred is None else y_pred
         probabilities = np.zeros((1, max(len(chances), len(self._labels))))
         probabilities[0, : len(chances)] = list(chances.values())
-        if self._config.needs == "margins":
-            return self._config.measure(_top_two_log_ratio(probabilities))
-        return self._config.measure(probabilities)
+        if self._config.required_input == "margins":
+            return self._config.compute_utility(_top_two_log_ratio(probabilities))
+        return self._config.compute_utility(probabilities)
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from streamboost.errors import DataError
 from streamboost.features import Features, Field
 from streamboost.features.layout import Values, is_missing
 
-__all__ = ["Fields"]
+__all__ = ["FieldMapper"]
 
 _WORDS = 4
 """Least number of words of a text; a shorter first value is a category."""
@@ -24,7 +24,7 @@ _N_CHECKED = 20
 """Number of values of a category after which its kind is checked again."""
 
 
-class Fields:
+class FieldMapper:
     """Maps River's feature dictionaries to field values, and adds a field for each new feature.
 
     A feature's kind follows from its first value that is not missing: numbers (True and False are 1
@@ -87,7 +87,7 @@ class Fields:
         self._places[feature] = len(self._feature)
         self._feature.append(feature)
         self._all = itemgetter(*self._feature) if len(self._feature) > 1 else None
-        self._features.add(name, field)
+        self._features.add_field(name, field)
 
     def _detect_text_category(self, feature: Hashable, value: Any) -> None:
         """Store one of a category's first 20 values; then make it a text if nearly all differ."""

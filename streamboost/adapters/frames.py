@@ -12,10 +12,10 @@ import numpy as np
 from streamboost.boosting.frames import to_frame
 from streamboost.errors import DataError
 
-__all__ = ["as_list", "frame_like", "records_of", "series_like"]
+__all__ = ["frame_to_records", "to_frame_like", "to_list", "to_series_like"]
 
 
-def records_of(X: Any) -> list[dict[Hashable, Any]]:
+def frame_to_records(X: Any) -> list[dict[Hashable, Any]]:
     """Return the rows of the frame `X` as dictionaries, with None for missing values."""
     frame = _as_narwhals_frame(X)
     columns = [
@@ -37,7 +37,7 @@ def _as_narwhals_frame(X: Any) -> nw.DataFrame[Any]:
     return frame
 
 
-def as_list(values: Any) -> list[Any]:
+def to_list(values: Any) -> list[Any]:
     """Convert a series, an array or a list to a list of Python values."""
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
@@ -45,7 +45,7 @@ def as_list(values: Any) -> list[Any]:
     return values.tolist() if hasattr(values, "tolist") else list(values)
 
 
-def series_like(X: Any, values: Sequence[Any]) -> Any:
+def to_series_like(X: Any, values: Sequence[Any]) -> Any:
     """Return `values` as a series of the library that the frame `X` is from.
 
     The series has the index of `X`, if there is one.
@@ -62,7 +62,7 @@ def series_like(X: Any, values: Sequence[Any]) -> Any:
     return nw.new_series("", values, dtype, backend=frame.implementation).to_native()
 
 
-def frame_like(X: Any, values: np.ndarray, columns: Sequence[Hashable]) -> Any:
+def to_frame_like(X: Any, values: np.ndarray, columns: Sequence[Hashable]) -> Any:
     """Return `values` (n, K) as a frame of the library that the frame `X` is from.
 
     The frame has the index of `X`, if there is one. `columns` are its column names, converted to

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from river import base
 
-from streamboost.adapters.fields import Fields
-from streamboost.adapters.frames import as_list, frame_like, records_of, series_like
+from streamboost.adapters.fields import FieldMapper
+from streamboost.adapters.frames import frame_to_records, to_frame_like, to_list, to_series_like
 from streamboost.adapters.pending_rows import PendingRows
 from streamboost.checks import as_weights
 from streamboost.errors import ConfigurationError, DataError
@@ -20,7 +20,7 @@ from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Schedule
 from streamboost.learner.working_set import WorkingSet
 from streamboost.predictions import Scored, evidence
-from streamboost.stacking.experts import as_experts
+from streamboost.stacking.experts import as_expert_names
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -38,7 +38,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     later whenever the labels have grown by some per cent. Between two trainings `learn_one` only
     stores the record. Features may appear and disappear: new features become columns, and features
     that a record lacks are missing values. Numbers, booleans, categories, texts, times and lists of
-    numbers are supported, also in nested dictionaries. `Fields` documents the type inference;
+    numbers are supported, also in nested dictionaries. `FieldMapper` documents the type inference;
     values that do not fit a feature's type are missing values. If two parts of a union give
     features of the same name, one overwrites the other before this class gets them:
     ``BagOfWords(on="text") | Prefixer("word ")`` keeps words and fields distinct.
@@ -123,7 +123,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 "categories, which labels are: choose an estimator with categorical_features"
             )
         self._features = Features({})
-        self._fields = Fields(self._features, categories=takes_categories)
+        self._fields = FieldMapper(self._features, categories=takes_categories)
         self._pending_rows = PendingRows(_MOST_WAITING)
         # River's labels may be booleans or of several types: the learner gets their numbers.
         self._labels: list[base.typing.ClfTarget] = []
@@ -131,7 +131,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self._learner = StreamLearner(
             estimator=self._trained,
             working_set=working_set,
-            schedule=schedule or _default_schedule(as_experts(experts)),
+            schedule=schedule or _default_schedule(as_expert_names(experts)),
             random_state=_draw_random_seed() if seed is None else seed,
             coverage=0.9 if coverage is None else coverage,
             label_lags=label_lags,
@@ -191,10 +191,10 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
 
         `w` (Series) are the weights in training; a number is the weight of all rows.
         """
-        records = records_of(X)
-        labels = as_list(y)
+        records = frame_to_records(X)
+        labels = to_list(y)
         weights = as_weights(
-            np.full(len(records), 1.0 if w is None else w) if np.ndim(w) == 0 else as_list(w),
+            np.full(len(records), 1.0 if w is None else w) if np.ndim(w) == 0 else to_list(w),
             len(records),
         )
         for x, label, weight in zip(records, labels, weights.tolist(), strict=True):
@@ -277,13 +277,13 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         the labels' text in other libraries.
         """
         scored = self._score_and_store_rows(self._field_values(X), "probabilities")
-        return frame_like(X, self._label_probabilities(scored), self._labels)
+        return to_frame_like(X, self._label_probabilities(scored), self._labels)
 
     def predict_many(self, X: Any) -> Any:
         """Return the most probable label of each row of the DataFrame `X` as a Series."""
         numbers = self._score_and_store_rows(self._field_values(X), "label").labels
         labels = [None if number is None else self._labels[number] for number in numbers]
-        return series_like(X, labels)
+        return to_series_like(X, labels)
 
     @property
     def _rows_depend_on_time(self) -> bool:
@@ -303,7 +303,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
 
     def _field_values(self, X: Any) -> list[Values]:
         """Return the field values of each row of a DataFrame."""
-        return [self._fields.values(record) for record in records_of(X)]
+        return [self._fields.values(record) for record in frame_to_records(X)]
 
     def _set_class_weights(self) -> None:
         """Set the estimator's class weights, by the integers that represent the labels in it."""

@@ -31,7 +31,7 @@ class Encryption:
     outgoing_context: ssl.SSLContext
 
     @classmethod
-    def of_worker(cls, worker: Any) -> "Encryption | None":
+    def from_worker(cls, worker: Any) -> "Encryption | None":
         """Return the TLS contexts of a Dask worker, or None if its cluster does not use TLS."""
         if worker.address.split("://")[0] not in ("tls", "wss"):
             return None

@@ -178,7 +178,7 @@ def train_shard(
     from distributed import get_worker
 
     try:
-        total = join_rendezvous(rendezvous, rank, Encryption.of_worker(get_worker()))
+        total = join_rendezvous(rendezvous, rank, Encryption.from_worker(get_worker()))
         job: ShardJob = pickle.loads(pickled_job)
         data = _combine_parts_as_training_data(job, row_offsets, parts, total)
         model, rng = job.model, np.random.default_rng(job.seed)

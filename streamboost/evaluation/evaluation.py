@@ -45,7 +45,7 @@ from streamboost.evaluation.sufficient_stats import (
     UnlabelledSums,
 )
 from streamboost.predictions import Scored
-from streamboost.query.settings import check_whole
+from streamboost.query.settings import check_integer
 from streamboost.storage import Arrays, part
 
 __all__ = ["Evaluation", "impute_open_requests"]
@@ -117,10 +117,10 @@ class Evaluation:
     def __init__(
         self, block: int = 0, window: int = 2_000, patience: int = 10_000, pool: int = 0
     ) -> None:
-        check_whole("evaluation block", block, at_least=0)
-        check_whole("evaluation pool", pool, at_least=0)
-        check_whole("evaluation window", window)
-        check_whole("evaluation patience", patience, at_least=0)
+        check_integer("evaluation block", block, at_least=0)
+        check_integer("evaluation pool", pool, at_least=0)
+        check_integer("evaluation window", window)
+        check_integer("evaluation patience", patience, at_least=0)
         self.block = block
         self.window = window
         self.patience = patience

@@ -79,7 +79,7 @@ class CategoryEncoder(ColumnEncoder):
         self._totals = np.zeros(_RATED_CLASSES)  # of the counts
         self._classes: list[Hashable] = []
 
-    def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
+    def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
         """Fill this encoder's columns in `X` (n, D); return how many values were unreadable."""
         unreadable: Counter[Hashable] = Counter()
         rows, codes, place, column = self._rows, self._codes, self._place, self.columns[0]
@@ -127,7 +127,7 @@ class CategoryEncoder(ColumnEncoder):
         if self._codes[row] == _RARE and self._labels[row] >= self._min_frequency:
             self._assign_category_code(row)
 
-    def correct(self, value: Values, before: int | None, k: int | None) -> None:
+    def correct_label(self, value: Values, before: int | None, k: int | None) -> None:
         """Move one count of the record's category from class index `before` to `k`.
 
         None means no label: nothing is subtracted, or nothing is added.
@@ -167,7 +167,7 @@ class CategoryEncoder(ColumnEncoder):
         for label in self._classes[len(self._rates) : _RATED_CLASSES]:
             self._rates.append(self._layout.add_column(f"{self._name}: rate of {label}"))
 
-    def grow(self, classes: Sequence[Hashable]) -> None:
+    def set_classes(self, classes: Sequence[Hashable]) -> None:
         """Set the known classes, in the order of their first label: new ones are at the end."""
         self._classes = list(classes)
         wanted = min(len(classes), _RATED_CLASSES)

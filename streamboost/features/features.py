@@ -10,7 +10,7 @@ from streamboost.features.category import CategoryEncoder, as_category
 from streamboost.features.fields import Field, as_field
 from streamboost.features.layout import ColumnEncoder, ColumnLayout, Values
 from streamboost.features.number import NumberEncoder
-from streamboost.features.paths import getter
+from streamboost.features.paths import path_getter
 from streamboost.features.text import TextEncoder
 from streamboost.features.time import TimeEncoder
 from streamboost.features.vector import VectorEncoder
@@ -55,7 +55,7 @@ class Features:
     >>> features = Features({"amount": "number", "device.os": "category", "note": "text"})
     >>> records = [{"amount": "75.29", "device": {"os": "linux"}, "note": "thanks"}]
     >>> values = [features.values(record) for record in records]
-    >>> features.arrive(values).tolist()
+    >>> features.encode_arrivals(values).tolist()
     [[75.29000091552734, 0.0]]
     >>> features.learn(values[0], "fine")
     >>> features.names
@@ -79,7 +79,7 @@ class Features:
         self._texts: TextEncoder | None = None
         self._encoders: dict[str, ColumnEncoder] = {"numbers": self._numbers}
         for name, given in fields.items():
-            self.add(name, as_field(name, given))
+            self.add_field(name, as_field(name, given))
 
     def __len__(self) -> int:
         return len(self._layout)
@@ -114,18 +114,18 @@ class Features:
         """Indices of the columns with the text models' log probability of each class."""
         return self._texts.columns if self._texts else []
 
-    def add(self, name: Hashable, field: Field) -> None:
+    def add_field(self, name: Hashable, field: Field) -> None:
         """Add a field after all other fields; earlier records lack a value for the field."""
         place = len(self.fields)
         self.fields[name] = field
         self.fixed = self.fixed and field.kind in ("number", "vector")
         if field.kind == "number":
-            self._numbers.add(name, place)
+            self._numbers.add_field(name, place)
         elif field.kind == "text":
             if self._texts is None:
                 self._texts = TextEncoder(self._layout, self.table_bytes)
                 self._add_encoder("texts", self._texts)
-            self._texts.add(name, place)
+            self._texts.add_field(name, place)
         elif field.kind == "time":
             self._add_encoder(f"{place}", TimeEncoder(self._layout, name, place, field.zone))
         elif field.kind == "category":
@@ -137,13 +137,13 @@ class Features:
 
     def _add_encoder(self, key: str, encoder: ColumnEncoder) -> None:
         self._encoders[key] = encoder
-        encoder.grow(self.classes)
+        encoder.set_classes(self.classes)
 
     def values(self, record: Mapping[Any, Any]) -> Values:
         """Return the raw values of `record` in the order of the fields, None for missing values."""
-        return tuple([getter(name)(record) for name in self.fields])
+        return tuple([path_getter(name)(record) for name in self.fields])
 
-    def arrive(self, values: Sequence[Values]) -> np.ndarray:
+    def encode_arrivals(self, values: Sequence[Values]) -> np.ndarray:
         """Observe arriving records, given their `values`, and return their rows, float32 (n, D).
 
         A record's values may end before the fields that were added last, which are missing then.
@@ -153,24 +153,24 @@ class Features:
         for encoder in self._encoders.values():
             if encoder.is_stateful:
                 for i in range(len(values)):
-                    self.unreadable.update(encoder.fill(values[i : i + 1], X[i : i + 1]))
+                    self.unreadable.update(encoder.write_columns(values[i : i + 1], X[i : i + 1]))
                     encoder.observe(values[i])
-            elif unreadable := encoder.fill(values, X):
+            elif unreadable := encoder.write_columns(values, X):
                 self.unreadable.update(unreadable)
         return X
 
     def observe(self, values: Values) -> None:
-        """Observe an arriving record, whose row was computed by `rows` before."""
+        """Observe an arriving record, whose row was computed by `encode` before."""
         values = self._append_missing_values([values])[0]
         for encoder in self._encoders.values():
             encoder.observe(values)
 
-    def rows(self, values: Sequence[Values]) -> np.ndarray:
+    def encode(self, values: Sequence[Values]) -> np.ndarray:
         """Return the rows float32 (n, D) of records, given their `values`; change no state."""
         values = self._append_missing_values(values)
         X = self._new_rows_of_nan(len(values))
         for encoder in self._encoders.values():
-            encoder.fill(values, X)
+            encoder.write_columns(values, X)
         return X
 
     def learn(self, values: Values, label: Label) -> None:
@@ -182,12 +182,12 @@ class Features:
         for encoder in self._encoders.values():
             encoder.learn(values, k)
 
-    def correct(self, values: Values, before: Label | None, label: Label | None) -> None:
+    def correct_label(self, values: Values, before: Label | None, label: Label | None) -> None:
         """Replace the label `before` of a record by `label`; None means no label."""
         k = None if label is None else self._get_or_add_class_index(label)
         values = self._append_missing_values([values])[0]
         for encoder in self._encoders.values():
-            encoder.correct(values, None if before is None else self._classes[before], k)
+            encoder.correct_label(values, None if before is None else self._classes[before], k)
 
     def rename_or_remove_class(self, label: Label, into: Label | None) -> None:
         """Merge the class `label` into the class `into`, or remove the class if `into` is None.
@@ -205,11 +205,11 @@ class Features:
         if k is None:
             k = self._classes[label] = len(self._classes)
             for encoder in self._encoders.values():
-                encoder.grow(self.classes)
+                encoder.set_classes(self.classes)
         return k
 
     def categories_only(self, values: Values) -> Values | None:
-        """Return `values` with all but the categories set to None; `correct` needs no others.
+        """Return `values` with all but the categories set to None; `correct_label` needs no others.
 
         Returns None if there are no categorical fields.
         """
@@ -237,7 +237,7 @@ class Features:
         """Return the complete state for `resume`: a JSON dictionary, and arrays by name."""
         parts = {key: encoder.state() for key, encoder in self._encoders.items()}
         about = {
-            "fields": [(name, field.given()) for name, field in self.fields.items()],
+            "fields": [(name, field.to_config()) for name, field in self.fields.items()],
             "table_bytes": self.table_bytes,
             "classes": self.classes,
             "unreadable": list(self.unreadable.items()),

@@ -63,7 +63,7 @@ class Field:
             )
         as_zone(self.zone)
 
-    def given(self) -> str | dict[str, Any]:
+    def to_config(self) -> str | dict[str, Any]:
         """Return the configuration of this field; `as_field` creates an equal field from it."""
         default = Field(self.kind, size=self.size)
         options = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from streamboost.features.features import Features
 from streamboost.features.fields import Field
-from streamboost.features.paths import flat, getter, is_vector, lies_in
+from streamboost.features.paths import flatten, is_vector, is_within_any, path_getter
 from streamboost.features.values import (
     FieldSample,
     are_distinct,
@@ -16,10 +16,10 @@ from streamboost.features.values import (
     have_equal_length,
     is_counter,
     is_evenly_spaced,
-    is_named_as,
+    name_suggests,
 )
 
-__all__ = ["NEVER", "Inference", "infer"]
+__all__ = ["NEVER", "InferredFields", "infer_fields"]
 
 NEVER = "never has a value"
 """Reason for leaving out a field whose type may be inferred later."""
@@ -38,7 +38,7 @@ _SOME = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Inference:
+class InferredFields:
     """Result of type inference: the type of each field, and the reason for it.
 
     Attributes
@@ -51,13 +51,13 @@ class Inference:
     reasons: dict[str, str]
 
 
-def infer(
+def infer_fields(
     records: Sequence[Mapping[str, Any]],
     *,
     reserved: Collection[str] = (),
     exclude: Collection[str] = (),
     named: Mapping[str, Field] = MappingProxyType({}),
-) -> Inference:
+) -> InferredFields:
     """Infer the type of each field in `records`, with reasons; 200 to 500 records suffice.
 
     The types are number (also as text, and true and false), time, category, text and vector. Nearly
@@ -71,13 +71,13 @@ def infer(
     exclude : paths to leave out, with all nested fields
     named : fields of known type by path; if absent from all records, they are added in this order
 
-    >>> found = infer([{"id": 1, "amount": 3.5, "note": "so far so good"}], reserved=["id"])
+    >>> found = infer_fields([{"id": 1, "amount": 3.5, "note": "so far so good"}], reserved=["id"])
     >>> [(name, field.kind) for name, field in found.fields.items()]
     [('amount', 'number'), ('note', 'text')]
     """
     values: dict[str, list[Any]] = {}
     for record in records:
-        for path, value in flat(record).items():
+        for path, value in flatten(record).items():
             values.setdefault(path, []).append(value)
     hidden, left_out = frozenset(reserved), frozenset(exclude)
     fields: dict[str, Field] = {}
@@ -90,9 +90,9 @@ def infer(
             )
         elif not path:
             reasons[path] = "the field has no name"
-        elif lies_in(path, left_out):
+        elif is_within_any(path, left_out):
             reasons[path] = "excluded, as the file says"
-        elif not lies_in(path, hidden):
+        elif not is_within_any(path, hidden):
             nested = _count_records_with_nested_fields(path, records, values)
             plain = sum(value is not None for value in given)
             if nested > plain:
@@ -110,7 +110,7 @@ def infer(
             named[path],
             _absent_field_reason(path, named[path], records, values),
         )
-    return Inference(fields, reasons)
+    return InferredFields(fields, reasons)
 
 
 def _count_records_with_nested_fields(
@@ -122,7 +122,7 @@ def _count_records_with_nested_fields(
     """
     if not any(other.startswith(f"{path}.") for other in seen):
         return 0
-    read = getter(path)
+    read = path_getter(path)
     return sum(
         isinstance(value, Mapping | list) and not is_vector(value) for value in map(read, records)
     )
@@ -135,7 +135,7 @@ def _named_field_reason(path: str, field: Field, records: Sequence[Mapping[str, 
     """
     features = Features({path: field})
     values = [value for value in map(features.values, records) if value[0] not in (None, "")]
-    features.arrive(values)
+    features.encode_arrivals(values)
     n, lost = len(values), features.unreadable[path]
     told = f"; {lost} of {n} values cannot be read as that, and are missing" if lost else ""
     return f"as the file says{told}{_json_hint([value for value, *_ in values])}"
@@ -144,7 +144,7 @@ def _named_field_reason(path: str, field: Field, records: Sequence[Mapping[str, 
 def _absent_field_reason(
     path: str, field: Field, records: Sequence[Mapping[str, Any]], seen: Collection[str]
 ) -> str:
-    read = getter(path)
+    read = path_getter(path)
     if not records or any(read(record) is not None for record in records):
         return _named_field_reason(path, field, records)  # for example, a whole list or object
     near = get_close_matches(path, seen, n=1)
@@ -204,7 +204,7 @@ def _infer_from_numbers(path: str, sample: FieldSample) -> _Inferred:
         written += f"; {sample.n - len(sample.numbers)} of {sample.n} values are not, and missing"
     if sample.leading_zeros:
         return _as_category_field(sample, "codes: numbers with zeros in front")
-    if is_named_as("time", path) and sample.since_1990:
+    if name_suggests("time", path) and sample.since_1990:
         return Field("time"), "seconds or milliseconds since 1970"
     if sample.whole is None:
         return Field("number"), written
@@ -223,9 +223,9 @@ def _identifier_reason(path: str, sample: FieldSample) -> str | None:
     in size, whereas identifiers count up, have equal lengths, or are uniform over a range.
     """
     assert sample.whole is not None
-    if not are_distinct(sample) or is_named_as("amount", path):
+    if not are_distinct(sample) or name_suggests("amount", path):
         return None
-    if is_named_as("identifier", path):
+    if name_suggests("identifier", path):
         return "nearly every whole number differs" if sample.n >= _SOME else None
     if sample.n < _ENOUGH:
         return None
@@ -238,12 +238,12 @@ def _identifier_reason(path: str, sample: FieldSample) -> str | None:
 
 def _looks_like_code(path: str, sample: FieldSample) -> bool:
     assert sample.whole is not None
-    if is_named_as("amount", path) or sample.distinct <= 2:
+    if name_suggests("amount", path) or sample.distinct <= 2:
         return False
     return (
-        is_named_as("code", path)
-        or is_named_as("identifier", path)
-        or (not is_named_as("year", path) and have_equal_length(sample.whole, 4))
+        name_suggests("code", path)
+        or name_suggests("identifier", path)
+        or (not name_suggests("year", path) and have_equal_length(sample.whole, 4))
     )
 
 
@@ -254,7 +254,7 @@ def _infer_from_texts(path: str, sample: FieldSample) -> _Inferred:
     if sample.n >= _ENOUGH and are_distinct(sample):
         told = f"nearly every value differs ({sample.distinct} of {sample.n})"
         return None, f'{told}: an identifier; name it as "category" or "text" to use it'
-    if sample.n >= _SOME and sample.distinct > 0.9 * sample.n and is_named_as("identifier", path):
+    if sample.n >= _SOME and sample.distinct > 0.9 * sample.n and name_suggests("identifier", path):
         told = f"called so, and {sample.distinct} of {sample.n} values differ"
         return None, f'{told}: an identifier; name it as "category" to use it'
     if sample.leading_zeros and sample.written == sample.n:

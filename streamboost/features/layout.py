@@ -62,7 +62,7 @@ class ColumnEncoder:
 
     columns: list[int]
 
-    def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
+    def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
         """Write this encoder's columns of n records into `X` (n, D), which is NaN before.
 
         Returns, by field, the number of values that are not of the field's type.
@@ -75,7 +75,7 @@ class ColumnEncoder:
     def learn(self, value: Values, k: int) -> None:
         """Update the state with a labelled record, whose class index is `k`."""
 
-    def correct(self, value: Values, before: int | None, k: int | None) -> None:
+    def correct_label(self, value: Values, before: int | None, k: int | None) -> None:
         """Replace the class index `before` of a record by `k`; None means no label.
 
         Counts of the earlier label are subtracted. Models that cannot subtract learn the corrected
@@ -85,7 +85,7 @@ class ColumnEncoder:
     def rename_or_remove_class(self, before: int, k: int | None) -> None:
         """Merge the class of index `before` into the class of index `k`; None removes the class."""
 
-    def grow(self, classes: Sequence[Hashable]) -> None:
+    def set_classes(self, classes: Sequence[Hashable]) -> None:
         """Set the known classes, in the order of their first label: new ones are at the end."""
 
     def state(self) -> tuple[dict[str, Any], Arrays]:

@@ -55,13 +55,13 @@ class NumberEncoder(ColumnEncoder):
         self._places: list[int] = []  # indices in a record's values
         self.columns: list[int] = []
 
-    def add(self, name: Hashable, place: int) -> None:
+    def add_field(self, name: Hashable, place: int) -> None:
         """Add the field at index `place` of a record's values."""
         self._names.append(name)
         self._places.append(place)
         self.columns.append(self._layout.add_column(str(name)))
 
-    def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
+    def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
         """Fill this encoder's columns in `X` (n, D); return how many values were unreadable."""
         places = self._places
         if not places:

@@ -4,25 +4,25 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["MOST_POSITIONS", "flat", "getter", "is_null", "is_vector", "lies_in"]
+__all__ = ["MOST_POSITIONS", "flatten", "is_null", "is_vector", "is_within_any", "path_getter"]
 
 MOST_POSITIONS = 8
-"""Largest number of items of a list that `flat` reads. Longer lists are rarely lists of fields."""
+"""Largest number of items of a list that `flatten` reads. Longer lists rarely hold fields."""
 
 _DEEPEST = 8
-"""Largest number of nested levels that `flat` reads."""
+"""Largest number of nested levels that `flatten` reads."""
 
 _ABSENT: Final = object()
 
 
 @lru_cache(maxsize=4096)
-def getter(path: str) -> Callable[[Mapping[str, Any]], Any]:
+def path_getter(path: str) -> Callable[[Mapping[str, Any]], Any]:
     """Return a function that reads a record's value at `path`, or None if it is absent.
 
     A key that equals the whole path has priority. Otherwise the path is resolved in nested objects
     and lists, the longest key first.
 
-    >>> price = getter("items.0.price")
+    >>> price = path_getter("items.0.price")
     >>> price({"items": [{"price": 3}]}), price({"items.0.price": 4}), price({"items": []})
     (3, 4, None)
     """
@@ -74,13 +74,13 @@ def is_null(record: Mapping[str, Any], path: str) -> bool:
     return _value_at(record, path, _ABSENT) is None
 
 
-def flat(record: Mapping[str, Any]) -> dict[str, Any]:
+def flatten(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a flat dictionary with the path and value of each field, in order.
 
     Lists of numbers are kept as vectors; of other lists, the first items are read. Empty objects
     and lists, and values nested deeper than eight levels, are omitted.
 
-    >>> flat({"a": 1, "device": {"os": "ios"}, "at": [1.5, 2], "tags": ["x", "y"]})
+    >>> flatten({"a": 1, "device": {"os": "ios"}, "at": [1.5, 2], "tags": ["x", "y"]})
     {'a': 1, 'device.os': 'ios', 'at': [1.5, 2], 'tags.0': 'x', 'tags.1': 'y'}
     """
     found: dict[str, Any] = {}
@@ -92,7 +92,7 @@ def flat(record: Mapping[str, Any]) -> dict[str, Any]:
 def _iterate_paths_and_values(
     record: Mapping[str, Any], max_depth: int
 ) -> Iterator[tuple[str, Any]]:
-    # As in `getter`, if two values have the same path, the longer key has priority.
+    # As in `path_getter`, if two values have the same path, the longer key has priority.
     names = (
         sorted(record, key=_count_dots, reverse=True)
         if any(map(_count_dots, record))
@@ -120,11 +120,11 @@ def is_vector(value: Any) -> bool:
     )
 
 
-def lies_in(path: str, names: frozenset[str]) -> bool:
+def is_within_any(path: str, names: frozenset[str]) -> bool:
     """Return True if `path` equals one of the paths `names`, or is nested in one of them.
 
-    >>> lies_in("card.number", frozenset({"card"})), lies_in("cards", frozenset({"card"}))
-    (True, False)
+    >>> [is_within_any(path, frozenset({"card"})) for path in ("card.number", "cards")]
+    [True, False]
     """
     if path in names:
         return True

@@ -66,7 +66,7 @@ class TextEncoder(ColumnEncoder):
         self._newest: tuple[Values, tuple[np.ndarray, np.ndarray]] | None = None
         self._halve_buckets_to_limit()
 
-    def add(self, name: Hashable, place: int) -> None:
+    def add_field(self, name: Hashable, place: int) -> None:
         """Add the field at index `place` of a record's values."""
         self._names.append(name)
         self._places.append(place)
@@ -76,7 +76,7 @@ class TextEncoder(ColumnEncoder):
         self._seen += 1
         self._frequency[self._hash_record_words(value)[0]] += 1
 
-    def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
+    def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
         """Fill this encoder's columns in `X` (n, D); return how many values were unreadable."""
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):
@@ -150,7 +150,7 @@ class TextEncoder(ColumnEncoder):
         self._totals[k] += counts.sum()
         self._records[k] += 1.0
 
-    def correct(self, value: Values, before: int | None, k: int | None) -> None:
+    def correct_label(self, value: Values, before: int | None, k: int | None) -> None:
         """Learn the record with its new class index `k` as one more example.
 
         Does nothing if `k` is None. The earlier label `before` is not unlearned.
@@ -174,7 +174,7 @@ class TextEncoder(ColumnEncoder):
         self._bias[before] = _NEVER
         self._newest = None
 
-    def grow(self, classes: Sequence[Hashable]) -> None:
+    def set_classes(self, classes: Sequence[Hashable]) -> None:
         """Set the known classes, in the order of their first label: new ones are at the end."""
         wanted = min(len(classes), MOST_CLASSES)
         while self._words.shape[1] < wanted:

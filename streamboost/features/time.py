@@ -10,7 +10,7 @@ import numpy as np
 
 from streamboost.features.fields import as_zone
 from streamboost.features.layout import ColumnEncoder, ColumnLayout, Values, is_missing
-from streamboost.features.values import is_plain
+from streamboost.features.values import is_plain_number
 from streamboost.storage import Arrays
 
 __all__ = ["TimeEncoder", "as_datetime"]
@@ -49,7 +49,7 @@ def as_datetime(value: Any, zone: tzinfo) -> datetime | None:
 def _is_decimal(text: str) -> bool:
     """Return True if `text` is a number, and not an ISO 8601 date of eight digits."""
     bare = text.strip().removeprefix("-")
-    is_number = bare.replace(".", "", 1).isdecimal() or is_plain(bare)
+    is_number = bare.replace(".", "", 1).isdecimal() or is_plain_number(bare)
     return is_number and not (bare.isdecimal() and len(bare) == 8)
 
 
@@ -72,7 +72,7 @@ class TimeEncoder(ColumnEncoder):
         if moment is not None:
             self._newest = moment.timestamp()
 
-    def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
+    def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
         """Fill this encoder's columns in `X` (n, D); return how many values were unreadable."""
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):

@@ -18,8 +18,8 @@ __all__ = [
     "have_equal_length",
     "is_counter",
     "is_evenly_spaced",
-    "is_named_as",
-    "is_plain",
+    "is_plain_number",
+    "name_suggests",
 ]
 
 _WRITTEN = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
@@ -95,7 +95,7 @@ class FieldSample:
         lists = [value for value in there if is_vector(value)]
         plain = [value for value in there if isinstance(value, int | float)]
         zeros = sum(_IN_FRONT.fullmatch(text) is not None for text in written)
-        numbers = [_as_float(value) for value in (*plain, *filter(is_plain, written))]
+        numbers = [_as_float(value) for value in (*plain, *filter(is_plain_number, written))]
         return cls(
             n=len(there),
             distinct=len({tuple(v) if isinstance(v, list) else v for v in there}),
@@ -106,7 +106,7 @@ class FieldSample:
             leading_zeros=zeros > 0.02 * len(there),
             booleans=sum(isinstance(value, bool) for value in there),
             times=sum(map(_is_iso_time, texts)),
-            n_texts=len(texts) - sum(map(is_plain, written)),
+            n_texts=len(texts) - sum(map(is_plain_number, written)),
             lists=lists,
             words=sum(len(text.split()) for text in texts) / max(len(texts), 1),
             since_1990=bool(numbers)
@@ -114,15 +114,15 @@ class FieldSample:
         )
 
 
-def is_plain(text: str) -> bool:
+def is_plain_number(text: str) -> bool:
     """Return True if `text` is a number that does not look like a code.
 
     Leading zeros, an integer with exponent such as `1e0`, and a plus sign look like codes.
 
-    >>> [is_plain(text) for text in ("0", "-0.5", "1e-05", "1.5E3", "20260101")]
+    >>> [is_plain_number(text) for text in ("0", "-0.5", "1e-05", "1.5E3", "20260101")]
     [True, True, True, True, True]
-    >>> [is_plain(text) for text in ("01", "1e0", "+1", "1_000", "1,000", "0x1f", "nan", "1e-0x")]
-    [False, False, False, False, False, False, False, False]
+    >>> [is_plain_number(text) for text in ("01", "1e0", "+1", "1_000", "1,000", "0x1f", "nan")]
+    [False, False, False, False, False, False, False]
     """
     return _PLAIN.fullmatch(text) is not None and abs(float(text)) <= _LARGEST
 
@@ -145,14 +145,14 @@ def are_distinct(sample: FieldSample) -> bool:
     return sample.n - sample.distinct <= max(1, 0.01 * sample.n)
 
 
-def is_named_as(meaning: str, path: str) -> bool:
+def name_suggests(meaning: str, path: str) -> bool:
     """Return True if the last name in `path` suggests `meaning`.
 
     Meanings are "time", "code" and "identifier".
 
-    >>> is_named_as("identifier", "customer.cardNo"), is_named_as("time", "createdAt")
+    >>> name_suggests("identifier", "customer.cardNo"), name_suggests("time", "createdAt")
     (True, True)
-    >>> is_named_as("identifier", "width"), is_named_as("time", "rates")
+    >>> name_suggests("identifier", "width"), name_suggests("time", "rates")
     (False, False)
     """
     return any(step.lower() in _WORDS[meaning] for step in _STEPS.findall(path.rpartition(".")[2]))

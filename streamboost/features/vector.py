@@ -20,7 +20,7 @@ class VectorEncoder(ColumnEncoder):
         self._place = place
         self.columns = [layout.add_column(f"{name}[{i}]") for i in range(size)]
 
-    def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
+    def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
         """Write the vectors of n records into `X` (n, D), which is NaN before.
 
         Returns, by field, the number of values that are not a list of `size` numbers.

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from streamboost.checks import Label
-from streamboost.query.settings import check_whole
+from streamboost.query.settings import check_integer
 
 __all__ = ["LabelLags"]
 
@@ -36,7 +36,7 @@ class LabelLags:
     """
 
     def __init__(self, label_lags: int = 0) -> None:
-        check_whole("label_lags", label_lags, at_least=0)
+        check_integer("label_lags", label_lags, at_least=0)
         self.n = label_lags
         self._codes: dict[Label, int] = {}
         self._newest = [float("nan")] * label_lags

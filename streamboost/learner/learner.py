@@ -59,10 +59,10 @@ from streamboost.predictions import Scored, map_classes, score_with_shares
 from streamboost.query.config import QueryConfig, Requests
 from streamboost.query.settings import check_choice
 from streamboost.query.token_bucket import Ledger
-from streamboost.stacking.experts import as_experts
+from streamboost.stacking.experts import as_expert_names
 from streamboost.stacking.prediction_cache import PredictionCache
 from streamboost.stacking.stacking import OnlineStacking
-from streamboost.stacking.young import ROUNDS, YoungCommittees
+from streamboost.stacking.young import ROUNDS, RecentCommittees
 from streamboost.storage import FORMAT, Arrays, pack_json, part, unpack_json
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class StreamLearner:
         Experts that predict in addition to the committee, weighted online by the labels
         (`OnlineStacking`): "all"; "committee" for none; or a list of "committee" and any of
         "correction", "neighbours", "transitions", "linear", "text" where features hold texts, and
-        "young", committees of different birth for streams that change (`YoungCommittees`).
+        "young", committees of different age for streams that change (`RecentCommittees`).
     on_conflict
         Label that holds when a record is labelled again, where the record's id is found in the
         working set: "last", "first", or "vote" (the most frequent label, where each source counts
@@ -184,7 +184,7 @@ class StreamLearner:
         self.trainer = Trainer(estimator, self.schedule, trainings, self._rows)
         self._lags = LabelLags(label_lags)
         self.features = features
-        self.experts = as_experts(experts)
+        self.experts = as_expert_names(experts)
         self._stacking = OnlineStacking(
             self.experts, self.schedule.correction, features, label_lags
         )
@@ -298,11 +298,11 @@ class StreamLearner:
         Keep the row of a record: use the same row to score, to query and, when the label arrives,
         to learn. Raises DataError if the learner has no features.
         """
-        return self.with_lags(self._require_features().arrive(values))
+        return self.with_lags(self._require_features().encode_arrivals(values))
 
     def rows(self, values: Sequence[Values]) -> np.ndarray:
         """Return rows float32 (n, D) of records, given their field `values`; change no state."""
-        return self.with_lags(self._require_features().rows(values))
+        return self.with_lags(self._require_features().encode(values))
 
     def with_lags(self, X: np.ndarray) -> np.ndarray:
         """Return `X` (n, D - lags) with the lagged labels added as first columns: float32 (n, D).
@@ -371,7 +371,7 @@ class StreamLearner:
         `query` calls this. For records that are not in the cache, the experts are weighted by
         predictions made when the label arrives, which may be better than those on arrival.
         """
-        self._stacking.cache(ids, scored)
+        self._stacking.cache_predictions(ids, scored)
 
     def query(self, X: Any, scored: Scored, ids: Sequence[str]) -> Requests:
         """Decide which of the arriving records `X` (n, D) to request labels for.
@@ -383,7 +383,7 @@ class StreamLearner:
         if len(scored) != len(rows):
             raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
         self._rows.release(ids)
-        self._stacking.cache(ids, scored)
+        self._stacking.cache_predictions(ids, scored)
         self._drift.observe_margins(
             scored, self.committee, self._rows, self._query_controller.records
         )
@@ -579,22 +579,24 @@ class StreamLearner:
         started = self.trainer.on_label(row, label)
         if (young := self._stacking.young) is not None:
             rows = self._rows
-            young.advance(rows.total, rows.total / max(self._query_controller.records, rows.total))
+            young.add_if_due(
+                rows.total, rows.total / max(self._query_controller.records, rows.total)
+            )
             if started:
-                self._train_young_committees(young)
+                self._train_recent_committees(young)
         return started
 
-    def _train_young_committees(self, young: YoungCommittees) -> None:
-        """Train each young committee that has enough new labels since its last training."""
-        young.drop_before(self._rows.n_evicted)
+    def _train_recent_committees(self, young: RecentCommittees) -> None:
+        """Train each recent committee that has enough new labels since its last training."""
+        young.drop_older_than(self._rows.n_evicted)
         n_estimators = min(self.estimator.get_params().get("n_estimators") or ROUNDS, ROUNDS)
-        for birth in young.due_births():
-            sample = self._rows.sample(birth.order)
+        for member in young.due_for_training():
+            sample = self._rows.sample(member.order)
             if len(sample.classes) > 1:
                 committee = adapt_to_size(self.estimator, len(sample.X)).train(
-                    sample.X, sample.y, sample.weight, seed=birth.order, n_estimators=n_estimators
+                    sample.X, sample.y, sample.weight, seed=member.order, n_estimators=n_estimators
                 )
-                self._stacking.put_young(birth, committee)
+                self._stacking.set_recent_committee(member, committee)
 
     def _update_stack_and_features(
         self, id: str, row: np.ndarray, label: Label, value: Values, weight: float
@@ -736,9 +738,9 @@ class StreamLearner:
             row = np.asarray(as_wide(row[None], self.n_features or 0)[0])
             weight = class_weight_of(self.estimator, after, rows.counts)
             weight *= self.trust(named, after)
-            self._stacking.correct(row, after, weight, self.committee)
+            self._stacking.correct_label(row, after, weight, self.committee)
         if self.features is not None and values is not None:
-            self.features.correct(values, before, after)
+            self.features.correct_label(values, before, after)
             self.update_columns()
         return self.trainer.start_due_training()
 
@@ -832,7 +834,7 @@ class StreamLearner:
         self._rows.correct(id, after, self._rows.tick, self._query_controller.records)
         self.evaluator.correct(id, before, after)
         if self.features is not None and row.values is not None:
-            self.features.correct(row.values, before, after)
+            self.features.correct_label(row.values, before, after)
         return True
 
     def _retrain_experts(self) -> None:
@@ -842,7 +844,7 @@ class StreamLearner:
             self.experts, self.schedule.correction, self.features, self._lags.n
         )
         stacking.copy_weights(before)
-        stacking.widen(self.n_features or 0)
+        stacking.set_n_features(self.n_features or 0)
         newest = slice(max(len(sample.y) - _NEWEST, 0), None)
         for row, label in zip(sample.X[newest], sample.y[newest].tolist(), strict=True):
             weight = class_weight_of(self.estimator, label, self._rows.counts)
@@ -893,7 +895,7 @@ class StreamLearner:
             )
         if n_features > self._rows.n_features:
             self._rows.widen(n_features)
-            self._stacking.widen(n_features)
+            self._stacking.set_n_features(n_features)
             self._query_controller.widen(n_features)
         self.n_features = n_features
 

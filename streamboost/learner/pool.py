@@ -10,7 +10,7 @@ from streamboost.checks import as_rows
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.learner.estimators import Trainable
 from streamboost.predictions import evidence
-from streamboost.query.settings import as_decimal, check_choice, check_whole
+from streamboost.query.settings import as_exact_fraction, check_choice, check_integer
 from streamboost.query.strategies import UTILITIES, Utility
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _train_in_rounds(
             return
         left = rng.permutation(np.delete(np.arange(len(rows)), known))
         left = left[: max(n, int(np.ceil(evaluated * len(left))))]
-        worth = utility.measure(evidence(utility.needs, committee, rows[left]))
+        worth = utility.measure(evidence(utility.required_input, committee, rows[left]))
         best = left[np.argsort(-worth, kind="stable")[:n]]
         known, labels = _buy_labels_of_rows(ask_for_labels, best, known, labels)
 
@@ -170,13 +170,13 @@ def _validate_pool_arguments(
 ) -> None:
     check_choice("strategy", strategy, UTILITIES)
     for name, value in (("first", first), ("each", each), ("most", most)):
-        check_whole(name, value)
+        check_integer(name, value)
     if not first <= most <= n:
         raise ConfigurationError(
             f"first is {first} and most {most}, of {n} rows: buy at least the first, and at most "
             "a label for each row"
         )
-    if not 0 < as_decimal("evaluated", evaluated) <= 1:
+    if not 0 < as_exact_fraction("evaluated", evaluated) <= 1:
         raise ConfigurationError(
             f"evaluated is {evaluated!r}: give the share of rows to score, above 0 and at most 1"
         )

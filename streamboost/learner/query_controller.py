@@ -68,7 +68,7 @@ class QueryController:
 
     def widen(self, n_features: int) -> None:
         """Set the number of features to `n_features`; stored rows get NaN in new columns."""
-        self._querier.widen(n_features)
+        self._querier.set_n_features(n_features)
 
     def arrive(
         self, ids: Sequence[str], X: np.ndarray, scored: Scored, committee: "Committee | None"
@@ -78,7 +78,7 @@ class QueryController:
         utility = self.rate(X, scored, committee)
         cold = self._selects_at_random(committee)
         return self._register_requests(
-            self._querier.decide(ids, X, utility, top_probabilities(scored), cold=cold)
+            self._querier.select_requests(ids, X, utility, top_probabilities(scored), cold=cold)
         )
 
     def rate(self, X: np.ndarray, scored: Scored, committee: "Committee | None") -> np.ndarray:
@@ -88,8 +88,10 @@ class QueryController:
         scores of other processes.
         """
         if self.uses_external_scores and scored.version:
-            needed = scored.margins if self.config.needs == "margins" else scored.probabilities
-            return self.config.measure(needed)
+            needed = (
+                scored.margins if self.config.required_input == "margins" else scored.probabilities
+            )
+            return self.config.compute_utility(needed)
         is_current = committee is not None and scored.version == committee.version
         own = (
             committee_predictions(committee, scored)
@@ -100,7 +102,7 @@ class QueryController:
 
     def observe_requests(self, records: int, requests: Requests) -> None:
         """Count records for which other processes decided about requests, and their `requests`."""
-        self._querier.budget.count(records, len(requests), int(requests.audit.sum()))
+        self._querier.budget.count_external(records, len(requests), int(requests.audit.sum()))
         self._register_requests(requests)
 
     def ask(self, n: int, committee: "Committee | None") -> Requests:
@@ -110,7 +112,7 @@ class QueryController:
         """
         self._rescore_stored_records(committee)
         return self._register_requests(
-            self._querier.ask(n, cold=self._selects_at_random(committee))
+            self._querier.request_from_pool(n, cold=self._selects_at_random(committee))
         )
 
     def record_answers(self, ids: Sequence[str], propensity: np.ndarray) -> None:
@@ -130,7 +132,7 @@ class QueryController:
     @property
     def due_relabels(self) -> int:
         """Number of relabel requests that the budget allows now."""
-        return self._querier.budget.due_relabels
+        return self._querier.budget.n_due_relabels
 
     def has_no_open_request(self, id: str) -> bool:
         """Return whether the record `id` has no open request, for a first or a second label."""
@@ -160,7 +162,7 @@ class QueryController:
         if committee is None:
             return np.ones(len(X))
         model = self.stacking.scoring_model(committee)
-        return self.config.measure(evidence(self.config.needs, model, X, scored))
+        return self.config.compute_utility(evidence(self.config.required_input, model, X, scored))
 
     def _register_requests(self, requests: Requests) -> Requests:
         self._open |= dict.fromkeys(requests.ids)
@@ -188,7 +190,7 @@ class QueryController:
     @property
     def missing_random_labels(self) -> int:
         """Number of labels still to request at random; at most 0 if there are enough."""
-        if self.config.share < _RANDOM_START:
+        if self.config.budget_share < _RANDOM_START:
             return 0
         return 2 * len(self._rows.counts) - self._rows.total
 

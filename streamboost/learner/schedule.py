@@ -6,7 +6,7 @@ from math import floor
 from typing import Any, Literal
 
 from streamboost.errors import ConfigurationError
-from streamboost.query.settings import check_whole, is_finite
+from streamboost.query.settings import check_integer, is_finite
 from streamboost.stacking.correction import PER_LABEL, CorrectionSettings
 
 __all__ = ["Kind", "Schedule", "Training", "TrainingProgress"]
@@ -160,12 +160,12 @@ class Schedule:
     correction_half_life: float = PER_LABEL.half_life
 
     def __post_init__(self) -> None:
-        check_whole("schedule first", self.first, at_least=2)
-        check_whole("schedule extend_estimators", self.extend_estimators)
-        check_whole("schedule n_evaluation_labels", self.n_evaluation_labels)
+        check_integer("schedule first", self.first, at_least=2)
+        check_integer("schedule extend_estimators", self.extend_estimators)
+        check_integer("schedule n_evaluation_labels", self.n_evaluation_labels)
         for name in ("retrain_every", "extend_every", "max_estimators"):
             if getattr(self, name) is not None:
-                check_whole(f"schedule {name}", getattr(self, name))
+                check_integer(f"schedule {name}", getattr(self, name))
         for name in ("retrain_seconds", "extend_seconds"):
             seconds = getattr(self, name)
             if seconds is not None and not (is_finite(seconds) and seconds > 0):
@@ -183,8 +183,8 @@ class Schedule:
                     f"schedule {name} is {getattr(self, name)!r}: choose one of "
                     f"{', '.join(map(str, choices))}"
                 )
-        check_whole("schedule correction_rounds", self.correction_rounds, at_least=0)
-        check_whole("schedule correction_rows", self.correction_rows)
+        check_integer("schedule correction_rounds", self.correction_rounds, at_least=0)
+        check_integer("schedule correction_rows", self.correction_rows)
         if not is_finite(self.correction_half_life) or self.correction_half_life <= 0:
             raise ConfigurationError(
                 f"schedule correction_half_life is {self.correction_half_life!r}: give a positive "

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamboost.errors import ConfigurationError
 from streamboost.learner.row_buffer import BalancedRows, ReservoirRows, SlidingRows, TimeRows
-from streamboost.query.settings import check_choice, check_whole, is_finite
+from streamboost.query.settings import check_choice, check_integer, is_finite
 from streamboost.stacking.correction import half_life_weights
 
 __all__ = ["AGEING", "WorkingSet", "inverse_propensity_weights", "zipf_weights"]
@@ -95,7 +95,7 @@ class WorkingSet:
 
     def __post_init__(self) -> None:
         reason = ", as training needs records of two classes"
-        check_whole("working set size", self.size, at_least=2, reason=reason)
+        check_integer("working set size", self.size, at_least=2, reason=reason)
         check_choice("working set kind", self.kind, _KINDS)
         check_choice("working set weights", self.weights, AGEING)
         self._check_dependent_number("seconds", "kind", "time", "a positive number of seconds")

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamboost.errors import ConfigurationError
 from streamboost.query.selection import SELECTIONS
-from streamboost.query.settings import as_decimal, check_choice, check_whole
+from streamboost.query.settings import as_exact_fraction, check_choice, check_integer
 from streamboost.query.strategies import UTILITIES, Needs
 
 __all__ = ["QueryConfig", "Requests"]
@@ -70,7 +70,7 @@ class QueryConfig:
     --------
     >>> QueryConfig(budget=0.1).strategy
     'margin'
-    >>> QueryConfig(budget=0.02, initial_credit=10, stream_length=2_000).share
+    >>> QueryConfig(budget=0.02, initial_credit=10, stream_length=2_000).budget_share
     Fraction(1, 50)
     """
 
@@ -100,7 +100,7 @@ class QueryConfig:
                 f'query selection is {self.selection!r}, and mode "pool" selects in batches alone: '
                 'leave this key out, or choose mode "stream"'
             )
-        if not 0 < self.share <= 1:
+        if not 0 < self.budget_share <= 1:
             raise ConfigurationError(
                 f"query budget is {self.budget!r}: give the share of records that may be asked "
                 "for, above 0 and at most 1"
@@ -114,21 +114,21 @@ class QueryConfig:
                 f"query relabel is {self.relabel!r}: give a share of the budget from 0 to below 1, "
                 "which leaves the audit its own"
             )
-        check_whole("query window", self.window)
-        check_whole("query query_batch_size", self.query_batch_size)
+        check_integer("query window", self.window)
+        check_integer("query query_batch_size", self.query_batch_size)
         self._check_initial_credit()
         self._check_burst()
 
     def _check_initial_credit(self) -> None:
-        check_whole("query initial_credit", self.initial_credit, at_least=0)
+        check_integer("query initial_credit", self.initial_credit, at_least=0)
         if self.stream_length is not None:
-            check_whole("query stream_length", self.stream_length)
+            check_integer("query stream_length", self.stream_length)
         if self.initial_credit and self.stream_length is None:
             raise ConfigurationError(
                 f"query initial_credit is {self.initial_credit}, and stream_length is not given: "
                 "say how long the stream will be, by when it is repaid"
             )
-        bought = self.share * (self.stream_length or 0)
+        bought = self.budget_share * (self.stream_length or 0)
         if 3 * self.initial_credit > bought:
             raise ConfigurationError(
                 f"query initial_credit is {self.initial_credit}: give at most {int(bought / 3)}, a "
@@ -139,51 +139,55 @@ class QueryConfig:
         audits = self.audit_share > 0
         if self.selection == "probability" and self.mode == "stream":
             least = 4 if self.relabel_share else 3
-            check_whole(
+            check_integer(
                 "query burst",
                 self.burst,
                 at_least=least,
                 reason=', as selection "probability" needs',
             )
             reason = ", as the initial credit is available at once"
-            check_whole("query burst", self.burst, at_least=self.initial_credit + 1, reason=reason)
+            check_integer(
+                "query burst", self.burst, at_least=self.initial_credit + 1, reason=reason
+            )
             return
         reason = " with audits, without which 1 will do" if audits else ""
-        check_whole("query burst", self.burst, at_least=1 + audits, reason=reason)
+        check_integer("query burst", self.burst, at_least=1 + audits, reason=reason)
         reason = ", as a query batch is asked for at once"
         if self.mode == "pool":
             least = self.query_batch_size + 2 * audits
-            check_whole("query burst", self.burst, at_least=least, reason=reason)
+            check_integer("query burst", self.burst, at_least=least, reason=reason)
         reason = ", as the initial credit is available at once"
-        check_whole("query burst", self.burst, at_least=self.initial_credit + audits, reason=reason)
+        check_integer(
+            "query burst", self.burst, at_least=self.initial_credit + audits, reason=reason
+        )
 
     @cached_property
-    def share(self) -> Fraction:
+    def budget_share(self) -> Fraction:
         """The budget, in labels per record, as an exact fraction: 0.1 is 1/10."""
-        return as_decimal("query budget", self.budget)
+        return as_exact_fraction("query budget", self.budget)
 
     @cached_property
     def audit_share(self) -> Fraction:
         """The share of the budget for audits, as an exact fraction."""
-        return as_decimal("query audit", self.audit)
+        return as_exact_fraction("query audit", self.audit)
 
     @cached_property
     def relabel_share(self) -> Fraction:
         """The share of the budget reserved for relabel requests, as an exact fraction."""
-        return as_decimal("query relabel", self.relabel)
+        return as_exact_fraction("query relabel", self.relabel)
 
     @property
-    def needs(self) -> Needs:
-        """Input of `measure`: "margins", "probabilities", "votes" or "nothing"."""
-        return UTILITIES[self.strategy].needs
+    def required_input(self) -> Needs:
+        """Input of `compute_utility`: "margins", "probabilities", "votes" or "nothing"."""
+        return UTILITIES[self.strategy].required_input
 
-    def measure(self, evidence: np.ndarray) -> np.ndarray:
+    def compute_utility(self, evidence: np.ndarray) -> np.ndarray:
         """Return the utility (n,), in [0, 1], of a label for each of n records.
 
         Records of higher utility are requested first.
 
-        `needs` says what `evidence` must be: raw score margins (n,), probabilities (n, K), vote
-        shares (n, K), or, for "nothing", any array with n rows.
+        `required_input` says what `evidence` must be: raw score margins (n,), probabilities (n, K),
+        vote shares (n, K), or, for "nothing", any array with n rows.
         """
         return UTILITIES[self.strategy].measure(evidence)
 

@@ -10,8 +10,8 @@ from streamboost.errors import ConfigurationError
 from streamboost.query.config import QueryConfig, Requests
 from streamboost.query.pool import Pool
 from streamboost.query.sampler import OnePerStratumSampler, SizeMeasure
-from streamboost.query.selection import EvenSpending, make_selection
-from streamboost.query.settings import check_whole
+from streamboost.query.selection import EvenSpending, make_selection_rule
+from streamboost.query.settings import check_integer
 from streamboost.query.token_bucket import Ledger, TokenBudget
 from streamboost.query.window import UtilityWindow
 
@@ -59,18 +59,18 @@ class Querier:
 
     def __init__(self, strategy: QueryConfig, seeds: np.random.SeedSequence) -> None:
         self.config = strategy
-        earns = strategy.share, strategy.burst, strategy.audit_share
+        earns = strategy.budget_share, strategy.burst, strategy.audit_share
         lent = strategy.initial_credit, strategy.stream_length or 0
         by_probability = strategy.selection == "probability" and strategy.mode == "stream"
         bucket_class = OnePerStratumSampler if by_probability else TokenBudget
         self.budget: TokenBudget | OnePerStratumSampler = bucket_class(
             *earns, *lent, strategy.relabel_share
         )
-        self._densities = SizeMeasure(float(strategy.share))
+        self._densities = SizeMeasure(float(strategy.budget_share))
         self._pool = Pool(strategy.window) if strategy.mode == "pool" else None
         self._window = self._pool if self._pool is not None else UtilityWindow(strategy.window)
-        self._even_spending = EvenSpending(float(strategy.share))
-        self._selection = make_selection(strategy.selection)
+        self._even_spending = EvenSpending(float(strategy.budget_share))
+        self._selection = make_selection_rule(strategy.selection)
         self._draws, self._places, self._tie_rng = (
             np.random.default_rng(seed) for seed in seeds.spawn(3)
         )
@@ -82,16 +82,16 @@ class Querier:
         """
         self._window.rescore(version, measure)
 
-    def widen(self, n_features: int) -> None:
+    def set_n_features(self, n_features: int) -> None:
         """Set the number of features to `n_features`; stored records get NaN in new columns."""
-        self._window.widen(n_features)
+        self._window.set_n_features(n_features)
 
     def exclude(self, ids: Iterable[str]) -> None:
         """Exclude the records `ids` from later requests, as their labels are known."""
         if self._pool is not None:
             self._pool.exclude(ids)
 
-    def decide(
+    def select_requests(
         self,
         ids: Sequence[str],
         X: np.ndarray,
@@ -145,7 +145,9 @@ class Querier:
         by_rank = self.config.strategy != "random"
         density = np.ones(len(ids))
         if by_rank and not cold and len(ids):
-            density = self._densities.densities(self._window.rank_batch(utility).ranks(), sure)
+            density = self._densities.relative_probabilities(
+                self._window.rank_batch(utility).ranks(), sure
+            )
         if by_rank:
             self._window.extend(X, utility)
         chosen, inclusion_probabilities = strata.sample(density, draws)
@@ -158,7 +160,7 @@ class Querier:
             inclusion_probabilities=inclusion_probabilities,
         )
 
-    def ask(self, n: int, *, cold: bool) -> Requests:
+    def request_from_pool(self, n: int, *, cold: bool) -> Requests:
         """Request the `n` pool records of highest utility, or fewer if tokens do not suffice.
 
         Raises
@@ -171,7 +173,7 @@ class Querier:
                 f'query mode is "{self.config.mode}", which keeps no pool to ask from: choose '
                 'mode "pool"'
             )
-        check_whole("n, the requests of a round,", n)
+        check_integer("n, the requests of a round,", n)
         requests = _RequestBuilder()
         self._request_pool_round(requests, self.budget, self._pool, n, cold=cold)
         return requests.build()
@@ -191,15 +193,15 @@ class Querier:
         by_rank = self.config.strategy != "random"
         selection = self._selection if by_rank and not cold else None
         if selection is not None:
-            may, probability = selection.rate(utility, self._window, draws)
+            may, probability = selection.candidates_and_probability(utility, self._window, draws)
         else:
-            may, probability = self._even_spending.rate(draws)
+            may, probability = self._even_spending.candidates_and_probability(draws)
         seen = 0
         for last in [*may, len(ids) - 1]:
             while seen <= last:
-                seen += budget.arrive(self._places, last + 1 - seen)
+                seen += budget.count_arrivals(self._places, last + 1 - seen)
                 i = seen - 1
-                affordable = budget.affordable > 0
+                affordable = budget.n_affordable > 0
                 p = probability(i, budget) if affordable else 0.0
                 selected = bool(draws[i] < p)
                 if selection is not None and affordable:
@@ -231,13 +233,13 @@ class Querier:
         be excluded from rounds, and the requests of rounds would depend on the audit.
         """
         for i, id in enumerate(ids):
-            budget.arrive(self._places)
+            budget.count_arrivals(self._places)
             left = pool.admit(id, X[i], float(utility[i]))
-            if pool.is_full and budget.affordable >= self.config.query_batch_size:
+            if pool.is_full and budget.n_affordable >= self.config.query_batch_size:
                 self._request_pool_round(
                     requests, budget, pool, self.config.query_batch_size, cold=cold
                 )
-            if budget.audited:
+            if budget.is_audited:
                 budget.count_audited_record(is_new_request=left is not None)
                 if left is not None:
                     chance = budget.inclusion_probability(0.0)
@@ -250,7 +252,7 @@ class Querier:
 
         At most `n` are requested, and at most as many as the tokens allow.
         """
-        n = min(n, budget.affordable)
+        n = min(n, budget.n_affordable)
         chosen = pool.select_best(n, self._tie_rng, at_random=cold)
         budget.spend(len(chosen))
         for id, utility, p in chosen:

@@ -97,24 +97,24 @@ class OnePerStratumSampler(TokenBucket):
         """Number of labels that can be requested now."""
         return self._balance / self._unit - self._discarded - self.requests
 
-    def count(self, records: int, requests: int, audits: int) -> None:
+    def count_external(self, records: int, requests: int, audits: int) -> None:
         """Count records and requests that other processes decided about with their own budgets.
 
         Tokens for relabel requests are earned here for these records.
         """
-        super().count(records, requests, audits)
+        super().count_external(records, requests, audits)
         self._balance += records * self._units_earned_per_record
         self._relabel_balance = min(
             self._relabel_balance + records * self._relabel_earned, self._max_relabel_balance
         )
 
     @property
-    def due_relabels(self) -> int:
+    def n_due_relabels(self) -> int:
         """Number of relabel requests that are affordable now."""
         return self._relabel_balance // self._unit
 
     def charge_relabels(self, n: int) -> None:
-        """Charge `n` relabel requests, at most `due_relabels`."""
+        """Charge `n` relabel requests, at most `n_due_relabels`."""
         self._relabel_balance -= n * self._unit
         self.again += n
         self.requests += n
@@ -135,7 +135,7 @@ class OnePerStratumSampler(TokenBucket):
             end = self._spent + p
             if (self._is_point_covered or self._point >= end) and int(end) == int(self._spent):
                 self._spent = end  # the common case: within the stratum, no point covered
-            elif self._spend_and_check_point(p, draw):
+            elif self._advance_and_check_selected(p, draw):
                 asked.append(i)
         return asked, np.array(inclusion_probabilities, dtype=np.float64)
 
@@ -197,7 +197,7 @@ class OnePerStratumSampler(TokenBucket):
         self.records += len(densities)
         return inclusion_probabilities
 
-    def _spend_and_check_point(self, probability: float, draw: float) -> bool:
+    def _advance_and_check_selected(self, probability: float, draw: float) -> bool:
         """Advance by a record's inclusion probability; return whether the record is requested.
 
         The record is requested if its interval, of length `probability`, covers the point of a
@@ -274,11 +274,11 @@ class SizeMeasure:
         self._mean = 0.0
         self._count = 0
 
-    def densities(self, ranks: np.ndarray, sure: np.ndarray | None) -> np.ndarray:
-        """Return the densities (n,) of n records, with a mean of about 1.
+    def relative_probabilities(self, ranks: np.ndarray, sure: np.ndarray | None) -> np.ndarray:
+        """Return the relative inclusion probabilities (n,) of n records, of mean about 1.
 
         `ranks` (n, 2) are intervals (`RankedBatch.ranks`), and `sure` (n,) is the probability of
-        each predicted label; None: densities follow the ranks alone.
+        each predicted label; None: the result depends on the ranks alone.
         """
         low, high = ranks.T
         above = (1.0 - low) ** self._power - (1.0 - high) ** self._power

@@ -13,7 +13,13 @@ import numpy as np
 from streamboost.query.token_bucket import TokenBudget
 from streamboost.query.window import UtilityWindow
 
-__all__ = ["SELECTIONS", "EvenSpending", "RecordProbability", "Rule", "make_selection"]
+__all__ = [
+    "SELECTIONS",
+    "EvenSpending",
+    "RecordProbability",
+    "SelectionRule",
+    "make_selection_rule",
+]
 
 SELECTIONS = ("probability", "quantile_filter", "variable_uncertainty")
 
@@ -31,12 +37,12 @@ RecordProbability = Callable[[int, TokenBudget], float]
 """Maps the index of a record in a batch, and the budget on its arrival, to its probability."""
 
 
-class Rule(Protocol):
+class SelectionRule(Protocol):
     """Interface of a selection rule, which computes each record's inclusion probability."""
 
     memory: float
 
-    def rate(
+    def candidates_and_probability(
         self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
     ) -> tuple[Iterable[int], RecordProbability]:
         """Return the indices of arriving records that may be requested, and a probability function.
@@ -62,19 +68,21 @@ class EvenSpending:
         self._horizon = max(50.0, 5.0 / share)
         self._most = min(3.0 * share, 1.0)
 
-    def share(self, budget: TokenBudget) -> float:
+    def request_probability(self, budget: TokenBudget) -> float:
         """Return the probability with which to request the next record."""
-        earned = budget.earned_per_record
+        earned = budget.tokens_per_record
         share = earned + (budget.spendable_tokens - 1.0) / self._horizon
         return min(max(share, 0.0), 3.0 * earned, 1.0)
 
-    def rate(self, draws: np.ndarray) -> tuple[Iterable[int], RecordProbability]:
+    def candidates_and_probability(
+        self, draws: np.ndarray
+    ) -> tuple[Iterable[int], RecordProbability]:
         """Return the indices of records that may be requested, and a probability function.
 
-        `draws` (n,) are uniform random numbers, see `Rule.rate`.
+        `draws` (n,) are uniform random numbers, see `SelectionRule.candidates_and_probability`.
         """
         may = np.flatnonzero(draws < self._most + _ROUNDING).tolist()
-        return may, lambda i, budget: self.share(budget)
+        return may, lambda i, budget: self.request_probability(budget)
 
 
 class QuantileFilter:
@@ -93,7 +101,7 @@ class QuantileFilter:
 
     memory = 0.0
 
-    def rate(
+    def candidates_and_probability(
         self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
     ) -> tuple[Iterable[int], RecordProbability]:
         """Return all indices, and a function: 1 for a utility of at least the threshold, else 0."""
@@ -101,7 +109,7 @@ class QuantileFilter:
 
         def probability(i: int, budget: TokenBudget) -> float:
             known = np.sort(batch.utilities_at(i))
-            threshold = _quantile_of_sorted(known, 1.0 - max(budget.earned_per_record, 0.0))
+            threshold = _quantile_of_sorted(known, 1.0 - max(budget.tokens_per_record, 0.0))
             lowered = (
                 threshold - (known[-1] - known[0]) * (budget.spendable_tokens - 1.0) / _TOLERANCE
             )
@@ -129,7 +137,7 @@ class VariableUncertainty:
     def __init__(self) -> None:
         self.memory = 1.0  # the threshold t
 
-    def rate(
+    def candidates_and_probability(
         self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
     ) -> tuple[Iterable[int], RecordProbability]:
         """Return all indices, and a function: the probability Phi(1 - c / t) of a record."""
@@ -145,7 +153,7 @@ class VariableUncertainty:
         self.memory *= 1.0 - _STEP if selected else 1.0 + _STEP
 
 
-def make_selection(name: str) -> Rule | None:
+def make_selection_rule(name: str) -> SelectionRule | None:
     """Return a new selection rule of this name; None for "probability".
 
     With "probability", `OnePerStratumSampler` selects the records.

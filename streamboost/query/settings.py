@@ -8,10 +8,10 @@ from typing import Any
 
 from streamboost.errors import ConfigurationError
 
-__all__ = ["as_decimal", "check_choice", "check_whole", "is_finite"]
+__all__ = ["as_exact_fraction", "check_choice", "check_integer", "is_finite"]
 
 
-def check_whole(setting: str, value: Any, *, at_least: int = 1, reason: str = "") -> None:
+def check_integer(setting: str, value: Any, *, at_least: int = 1, reason: str = "") -> None:
     """Raise ConfigurationError unless `value` is a whole number of at least `at_least`.
 
     `setting` is the name of the value in the message. `reason` is added after the bound, such as ",
@@ -32,12 +32,12 @@ def check_choice(setting: str, value: Any, choices: Iterable[str]) -> None:
         )
 
 
-def as_decimal(setting: str, value: Any) -> Fraction:
+def as_exact_fraction(setting: str, value: Any) -> Fraction:
     """Return `value` as the exact fraction that its decimal text has: 0.1 is exactly 1/10.
 
     Raises ConfigurationError, with the name `setting`, if `value` is not a finite number.
 
-    >>> as_decimal("a share", 0.1)
+    >>> as_exact_fraction("a share", 0.1)
     Fraction(1, 10)
     """
     if not is_finite(value):

@@ -1,6 +1,6 @@
 """Query strategies: utilities of labels, measures of a committee's uncertainty.
 
-Each measure maps what it needs of the predictions (`Utility.needs`) to numbers in [0, 1]. Records
+Each measure maps a part of the predictions (`Utility.required_input`) to numbers in [0, 1]. Records
 of higher utility are requested first. Utilities by different committees are not comparable.
 
 References
@@ -28,7 +28,7 @@ class Utility:
 
     Attributes
     ----------
-    needs
+    required_input
         Input of `measure` for n records: "margins" (n,), the largest raw score minus the second
         largest; "probabilities" (n, K); "votes" (n, K), the share of the committee's members that
         vote for each class; "nothing", any array with n rows.
@@ -39,7 +39,7 @@ class Utility:
         "random".
     """
 
-    needs: Needs
+    required_input: Needs
     measure: Callable[[np.ndarray], np.ndarray]
     reason: str
 

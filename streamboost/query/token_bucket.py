@@ -83,7 +83,7 @@ class TokenBucket:
         """Number of units that the next record earns; `_unit` units are one token."""
         return self._earned_at_first if self.records < self._expected else self._earned_later
 
-    def count(self, records: int, requests: int, audits: int) -> None:
+    def count_external(self, records: int, requests: int, audits: int) -> None:
         """Count records and requests that other processes decided about with their own budgets."""
         self.records += records
         self.requests += requests
@@ -142,13 +142,13 @@ class TokenBudget(TokenBucket):
         self._balance = initial_credit * self._unit
         self._place = 0  # of the newest block's audit
 
-    def count(self, records: int, requests: int, audits: int) -> None:
+    def count_external(self, records: int, requests: int, audits: int) -> None:
         """Count records and requests of other processes, which spend this budget's tokens."""
         self._balance += records * self._units_earned_per_record - requests * self._unit
-        super().count(records, requests, audits)
+        super().count_external(records, requests, audits)
 
     @property
-    def earned_per_record(self) -> float:
+    def tokens_per_record(self) -> float:
         """Number of tokens that a record earns for the selection now.
 
         Tokens for audits and relabel requests are not counted.
@@ -157,12 +157,12 @@ class TokenBudget(TokenBucket):
         return self._units_earned_per_record / self._unit - others
 
     @property
-    def due_relabels(self) -> int:
+    def n_due_relabels(self) -> int:
         """Number of relabel requests that are due and affordable now."""
-        return max(min(int(self._relabel_share * self.records) - self.again, self.affordable), 0)
+        return max(min(int(self._relabel_share * self.records) - self.again, self.n_affordable), 0)
 
     def charge_relabels(self, n: int) -> None:
-        """Charge `n` relabel requests, at most `due_relabels`."""
+        """Charge `n` relabel requests, at most `n_due_relabels`."""
         self.spend(n)
         self.again += n
 
@@ -178,7 +178,7 @@ class TokenBudget(TokenBucket):
         return self._spendable_units / self._unit
 
     @property
-    def affordable(self) -> int:
+    def n_affordable(self) -> int:
         """Number of labels that the selection may request now."""
         return max(0, self._spendable_units // self._unit)
 
@@ -190,7 +190,7 @@ class TokenBudget(TokenBucket):
             0, self._unit - (self._next - self.records) * self._units_earned_per_record
         )
 
-    def arrive(self, generator: np.random.Generator, most: int = 1) -> int:
+    def count_arrivals(self, generator: np.random.Generator, most: int = 1) -> int:
         """Count at most `most` arriving records; return how many were counted.
 
         Counting stops at an audited record. The selection may request only the last counted record.
@@ -209,7 +209,7 @@ class TokenBudget(TokenBucket):
                 self._next += self.block
                 self._balance -= self._unit
                 self._place = self.records + int(generator.integers(self.block))
-            if self.audited:
+            if self.is_audited:
                 break
         return arrived
 
@@ -245,23 +245,23 @@ class TokenBudget(TokenBucket):
         )
 
     @property
-    def audited(self) -> bool:
+    def is_audited(self) -> bool:
         """Whether the newest record is audited."""
         return self.records == self._place > 0
 
     def charge_record(self, selected: bool) -> tuple[bool, bool]:
         """Spend tokens for the newest record; return whether it is requested, and whether audited.
 
-        `selected` is the decision of the selection, which may be True only if `affordable`.
+        `selected` is the decision of the selection, which may be True only if `n_affordable`.
         """
-        audited = self.audited
+        audited = self.is_audited
         self.spend(int(selected))
         if audited:
             self.count_audited_record(is_new_request=not selected)
         return selected or audited, audited
 
     def spend(self, tokens: int) -> None:
-        """Spend `tokens` for requests of the selection, at most `affordable`."""
+        """Spend `tokens` for requests of the selection, at most `n_affordable`."""
         self._balance -= tokens * self._unit
         self.requests += tokens
 

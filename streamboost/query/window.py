@@ -68,7 +68,7 @@ class UtilityWindow:
         """Return the indices of the records in the arrays, oldest first."""
         return (np.arange(self._count) + self._next - self._count) % len(self._X)
 
-    def widen(self, n_features: int) -> None:
+    def set_n_features(self, n_features: int) -> None:
         """Set the number of features to `n_features`; stored records get NaN in new columns."""
         missing = n_features - self._X.shape[1]
         filler = np.full((len(self._X), missing), np.nan, dtype=np.float32)
@@ -87,7 +87,7 @@ class UtilityWindow:
     def resume(self, version: int, arrays: dict[str, np.ndarray]) -> None:
         """Set the state to one that `state` returned for a window of equal size."""
         X, utility = arrays["X"], arrays["utility"]
-        self.widen(X.shape[1])
+        self.set_n_features(X.shape[1])
         self._count = self._next = 0
         self.extend(X, utility)
         self._version = version

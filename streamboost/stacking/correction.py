@@ -63,7 +63,7 @@ class ResidualCorrection(Expert):
         self._unread = 0  # number of newest rows that are not scored by the base yet
         self._corrected: CorrectedCommittee | None = None
 
-    def widen(self, n_features: int) -> None:
+    def set_n_features(self, n_features: int) -> None:
         """Set the number of features to `n_features`; stored rows get NaN in new columns."""
         filler = np.full((2 * self._size, n_features - self._X.shape[1]), np.nan, dtype=np.float32)
         self._X = np.hstack([self._X, filler])
@@ -106,7 +106,7 @@ class ResidualCorrection(Expert):
         self._start = 0
 
     @property
-    def total(self) -> int:
+    def n_labels(self) -> int:
         """Number of labels learned; each of them changes the correction."""
         return self._total
 

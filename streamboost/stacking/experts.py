@@ -20,7 +20,7 @@ __all__ = [
     "Expert",
     "ExpertRecords",
     "RunningScaler",
-    "as_experts",
+    "as_expert_names",
     "kernels",
 ]
 
@@ -70,7 +70,7 @@ class Expert:
     output_names: ClassVar[tuple[str, ...]]
     """Names of its predictions."""
 
-    def widen(self, n_features: int) -> None:
+    def set_n_features(self, n_features: int) -> None:
         """Set the number of features, which has grown, to `n_features`."""
 
     def predict(self, records: "ExpertRecords", outputs: np.ndarray) -> None:
@@ -100,10 +100,10 @@ class Expert:
         return {}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Set the state to one that the method `state` returned; call `widen` before."""
+        """Set the state to one that the method `state` returned; call `set_n_features` before."""
 
 
-def as_experts(experts: str | Sequence[str] = "all") -> tuple[str, ...]:
+def as_expert_names(experts: str | Sequence[str] = "all") -> tuple[str, ...]:
     """Return the names of the selected experts, in the order of `EXPERTS`; "all" selects all.
 
     Raises
@@ -113,7 +113,7 @@ def as_experts(experts: str | Sequence[str] = "all") -> tuple[str, ...]:
 
     Examples
     --------
-    >>> as_experts(["text", "committee"])
+    >>> as_expert_names(["text", "committee"])
     ('committee', 'text')
     """
     names = [experts] if isinstance(experts, str) else experts
@@ -146,7 +146,7 @@ class RunningScaler:
 
     """Reciprocal of each standard deviation, float64 (D,); 0 for constant features."""
 
-    def widen(self, n_features: int) -> None:
+    def set_n_features(self, n_features: int) -> None:
         """Set the number of features to `n_features`; new features have mean and scale 0."""
         filler = np.zeros(n_features - len(self.mean))
         for name in ("_n", "mean", "_variance", "rate"):

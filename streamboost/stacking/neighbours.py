@@ -11,7 +11,7 @@ from streamboost.storage import Arrays
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["Neighbours"]
+__all__ = ["NeighboursExpert"]
 
 _SIZE = 1_000
 """Number of labelled records stored."""
@@ -26,7 +26,7 @@ _UNUSED = 0.1
 """Number of splits added to every column's, since neighbours may need columns without splits."""
 
 
-class Neighbours(Expert):
+class NeighboursExpert(Expert):
     """Predicts by the nearest record by features, and by the one and the five nearest by leaves.
 
     By features, columns are weighted as the committee uses them: each is divided by its standard
@@ -50,7 +50,7 @@ class Neighbours(Expert):
         self._unread = 0  # number of newest rows whose leaves are not computed yet
         self._metric: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
-    def widen(self, n_features: int) -> None:
+    def set_n_features(self, n_features: int) -> None:
         """Set the number of features to `n_features`; stored rows get NaN in new columns."""
         filler = np.full((n_features - len(self._X), _SIZE), np.nan, dtype=np.float32)
         self._X = np.vstack([self._X, filler])

@@ -38,7 +38,7 @@ class LinearExpert(Expert):
         self._weights = np.zeros((0, 1))  # (K, D + 1), the intercept first
         self._squares = np.zeros((0, 1))  # sums of squared gradients
 
-    def widen(self, n_features: int) -> None:
+    def set_n_features(self, n_features: int) -> None:
         """Set the number of features, which has grown, to `n_features`."""
         more = ((0, 0), (0, n_features + 1 - self._weights.shape[1]))
         self._weights = np.pad(self._weights, more)
@@ -114,7 +114,7 @@ class LabelTransitionModel(Expert):
         if self.newest >= 0:
             kernels().predict_sequence(self._counts[self.newest], _SMOOTHING, outputs[0])
 
-    def learn_after(self, before: int, k: int, weight: float) -> None:
+    def learn_transition(self, before: int, k: int, weight: float) -> None:
         """Count a record of class index `k` for which `before` was the newest known class index."""
         if k >= len(self._counts) and k < MOST_CLASSES:
             more = min(k + 1, MOST_CLASSES) - len(self._counts)

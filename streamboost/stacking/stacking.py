@@ -11,10 +11,10 @@ from streamboost.features import Features
 from streamboost.predictions import Scored, score_with_committee
 from streamboost.stacking.correction import PER_LABEL, CorrectionSettings, ResidualCorrection
 from streamboost.stacking.experts import TREES, Expert, ExpertRecords, RunningScaler, kernels
-from streamboost.stacking.neighbours import Neighbours
+from streamboost.stacking.neighbours import NeighboursExpert
 from streamboost.stacking.online import LabelTransitionModel, LinearExpert, TextExpert
 from streamboost.stacking.prediction_cache import CachedPrediction, PredictionCache
-from streamboost.stacking.young import Birth, YoungCommittees
+from streamboost.stacking.young import RecentCommittee, RecentCommittees
 from streamboost.storage import Arrays, part
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class OnlineStacking:
     weights
         float64 (E,), the weight of each prediction.
     young
-        Young committees, which are mixed with the pool; None if they are not in use.
+        Recent committees, which are mixed with the pool; None if they are not in use.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class OnlineStacking:
         self._scale = scale
         there: dict[str, Expert] = {
             "correction": self._correction,
-            "neighbours": Neighbours(scale),
+            "neighbours": NeighboursExpert(scale),
             "transitions": self._transitions,
             "linear": LinearExpert(scale),
         }
@@ -140,7 +140,7 @@ class OnlineStacking:
             self.names += expert.output_names
         self.weights = np.array([_START.get(name, _OTHERS) for name in self.names])
         self._squares = np.full(len(self.names), _SQUARES)
-        self.young = YoungCommittees() if "young" in experts else None
+        self.young = RecentCommittees() if "young" in experts else None
         if not self._experts:  # the committee alone predicts as it is
             self.weights[:] = 1.0
         self._place: dict[Label, int] = {}  # class indices, in the order first learned
@@ -163,18 +163,18 @@ class OnlineStacking:
         if self._features is None or not self._features.text_columns:
             normalized_weights["committee"] += normalized_weights.pop("text", 0.0)
         if self.young is not None:
-            mass = self.young.mass
+            mass = self.young.total_weight
             normalized_weights = {name: (1 - mass) * w for name, w in normalized_weights.items()}
             normalized_weights["young"] = mass
         return normalized_weights
 
-    def widen(self, n_features: int) -> None:
+    def set_n_features(self, n_features: int) -> None:
         """Set the number of features, which has grown, to `n_features`."""
         if "correction" not in self._experts:
-            self._correction.widen(n_features)
-        self._scale.widen(n_features)
+            self._correction.set_n_features(n_features)
+        self._scale.set_n_features(n_features)
         for expert in self._experts.values():
-            expert.widen(n_features)
+            expert.set_n_features(n_features)
         self._newest = None
 
     def score(self, committee: "Committee", X: np.ndarray) -> Scored:
@@ -200,7 +200,7 @@ class OnlineStacking:
         P, best, margins = np.empty(outputs.shape[1:]), np.empty(n, dtype=np.int64), np.empty(n)
         kernels().combine_experts(self.weights, outputs, _LEAST, P, best, margins)
         if self.young is not None:
-            self.young.mix(X, P, best, margins)
+            self.young.mix_predictions(X, P, best, margins)
         scored = Scored(
             labels=index.names[best],
             classes=index.classes,
@@ -263,9 +263,9 @@ class OnlineStacking:
         """Return a number that increases with each new committee and correction; 0 for None."""
         if committee is None:
             return 0
-        return committee.version + (0 if self._has_other_experts else self._correction.total)
+        return committee.version + (0 if self._has_other_experts else self._correction.n_labels)
 
-    def cache(self, ids: Sequence[str], scored: Scored) -> None:
+    def cache_predictions(self, ids: Sequence[str], scored: Scored) -> None:
         """Cache the experts' predictions for arriving records until their labels arrive."""
         if scored.experts is None:
             return
@@ -294,27 +294,27 @@ class OnlineStacking:
         before, newest = self._transitions.newest, self._cached_scores_of_row(committee, row)
         if committee is not None and self._combines_experts(committee):
             scored, prediction = newest[2] if newest else None, self._cache.pop(id)
-            if scored is None and (prediction is None or self._evaluates_young_committees):
+            if scored is None and (prediction is None or self._updates_recent_weights):
                 scored = self.score(committee, row[None])
             if prediction is None:
                 assert scored is not None
                 prediction = CachedPrediction.from_scored(before, scored)
             k = self._place.get(label)
-            if scored is not None and self._evaluates_young_committees:
-                self._update_young_weights(scored, row, len(self._place) if k is None else k)
+            if scored is not None and self._updates_recent_weights:
+                self._update_recent_weights(scored, row, len(self._place) if k is None else k)
             self._update_weights(prediction, k, weight)
             before = prediction.before
         k = self._place.setdefault(label, len(self._place))
         if self.young is not None:
-            self.young.learn(k)
+            self.young.count_label(k)
         self._scale.learn(row)
         for expert in self._experts.values():
             expert.learn(committee, row, label, k, weight, newest[0] if newest else None)
-        self._transitions.learn_after(before, k, weight)
+        self._transitions.learn_transition(before, k, weight)
         self._labels.append(k)
         self._newest = None
 
-    def correct(
+    def correct_label(
         self,
         row: np.ndarray,
         label: Label,
@@ -354,14 +354,14 @@ class OnlineStacking:
             )
 
     @property
-    def _evaluates_young_committees(self) -> bool:
+    def _updates_recent_weights(self) -> bool:
         return self.young is not None and self.young.updates_weights_at_next_label
 
-    def _update_young_weights(self, scored: Scored, row: np.ndarray, k: int) -> None:
-        """Update the weights of the stack and of young committees by a record of class index `k`.
+    def _update_recent_weights(self, scored: Scored, row: np.ndarray, k: int) -> None:
+        """Update the weights of the stack and of recent committees by a record of class index `k`.
 
         `scored` is the stack's prediction for the features `row` (D,) just before the label is
-        learned. The young committees predict at the same time, so the comparison is fair.
+        learned. The recent committees predict at the same time, so the comparison is fair.
         """
         assert self.young is not None
         assert scored.experts is not None
@@ -370,18 +370,18 @@ class OnlineStacking:
         own[: len(logs)] = np.exp(logs - logs.max())
         self.young.update_weights(row, own / own.sum(), k)
 
-    def put_young(self, birth: Birth, committee: "Committee") -> None:
-        """Set the committee of `birth`, an entry of `young.births`, to a newly trained one."""
+    def set_recent_committee(self, member: RecentCommittee, committee: "Committee") -> None:
+        """Set the committee of `member`, an entry of `young.members`, to a newly trained one."""
         assert self.young is not None
         place = self._place
         columns = [place.setdefault(label, len(place)) for label in committee.classes.tolist()]
-        self.young.set_committee(birth, committee, np.array(columns, dtype=np.int64))
+        self.young.set_trained_committee(member, committee, np.array(columns, dtype=np.int64))
 
     def copy_weights(self, other: "OnlineStacking") -> None:
-        """Copy the experts' weights and the births from `other`, which has the same experts."""
+        """Copy the weights, and the recent committees untrained, from `other` of equal experts."""
         self.weights, self._squares = other.weights, other._squares
         if self.young is not None and other.young is not None:
-            self.young.copy_births(other.young)
+            self.young.copy_untrained(other.young)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""

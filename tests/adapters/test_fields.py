@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamboost.adapters.fields import Fields
+from streamboost.adapters.fields import FieldMapper
 from streamboost.errors import DataError
 from streamboost.features import Features
 
@@ -27,17 +27,17 @@ class Learned:
 
     def __init__(self, *records, categories=True):
         self.features = Features({})
-        self.fields = Fields(self.features, categories=categories)
+        self.fields = FieldMapper(self.features, categories=categories)
         for x in records:
             self.learn(x)
 
     def learn(self, x):
         values = self.fields.values(x, add_missing=True)
-        self.features.arrive([values])
+        self.features.encode_arrivals([values])
         self.features.learn(values, "any")
 
     def row(self, x):
-        return self.features.rows([self.fields.values(x)])
+        return self.features.encode([self.fields.values(x)])
 
     @property
     def kinds(self):

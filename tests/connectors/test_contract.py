@@ -23,7 +23,7 @@ from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.connectors.kafka.transaction import KafkaTransaction
 from streamboost.connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryTransaction
-from streamboost.connectors.oracle.oracle import AnswersOracle, NotYetDueRecords
+from streamboost.connectors.oracle.oracle import AnswersOracle, DelayedAnswerIds
 from streamboost.connectors.oracle.table import OracleLabels
 from streamboost.connectors.river import RiverOracle, RiverSource
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
@@ -110,7 +110,7 @@ def answers_oracle(folder: Path) -> Source:
     asked, predictions = MemoryLog(), MemoryLog()
     asked.append([b'{"id": "%d"}' % record for record in (5, 0, 99, 3, 1, 98, 2, 4, 6)])
     predictions.append([b'{"id": "%d"}' % record for record in range(9)])
-    young = NotYetDueRecords(MemorySource(predictions), records=2)
+    young = DelayedAnswerIds(MemorySource(predictions), records=2)
     return AnswersOracle(OracleLabels(path), MemorySource(asked), young)
 
 
@@ -419,8 +419,8 @@ def ledger(request, tmp_path):
 
 def test_nothing_is_committed_before_the_first_batch(ledger):
     transaction, _, _ = ledger
-    assert transaction.committed() is None
-    assert list(transaction.journal()) == []
+    assert transaction.last_committed_batch() is None
+    assert list(transaction.read_journal()) == []
 
 
 def test_a_commit_writes_bound_sinks_positions_and_journal(ledger):
@@ -429,19 +429,19 @@ def test_a_commit_writes_bound_sinks_positions_and_journal(ledger):
     transaction.commit(1, [(sink, PAYLOADS[:2])], {"records": {"a": 2, "b": 3}}, b"one")
     transaction.commit(2, [(sink, PAYLOADS[2:])], {"labels": {"0": 1}}, b"two")
     assert inside.read() == PAYLOADS
-    assert transaction.committed() == CommittedBatch(
+    assert transaction.last_committed_batch() == CommittedBatch(
         2, {"records": {"a": 2, "b": 3}, "labels": {"0": 1}}
     )
-    assert list(transaction.journal()) == [(1, b"one"), (2, b"two")]
-    assert list(transaction.journal(after=1)) == [(2, b"two")]
+    assert list(transaction.read_journal()) == [(1, b"one"), (2, b"two")]
+    assert list(transaction.read_journal(after=1)) == [(2, b"two")]
     sink.close()
 
 
 def test_sinks_that_are_not_bound_are_written_and_flushed(ledger):
     transaction, inside, outside = ledger
     bound, free = inside.open(), outside.open()
-    assert transaction.enlists(bound)
-    assert not transaction.enlists(free)
+    assert transaction.includes_sink(bound)
+    assert not transaction.includes_sink(free)
     transaction.commit(1, [(free, PAYLOADS), (bound, PAYLOADS[:1])], {}, b"one")
     assert outside.read() == PAYLOADS
     assert inside.read() == PAYLOADS[:1]
@@ -457,8 +457,8 @@ def test_only_the_sequence_after_the_last_is_committed(ledger, sequence):
     with pytest.raises(StateError, match=f"batch {sequence} .*batch 1"):
         transaction.commit(sequence, [(sink, PAYLOADS)], {"records": {"0": 9}}, b"other")
     assert inside.read() == []
-    assert transaction.committed() == CommittedBatch(1, {"records": {"0": 1}})
-    assert list(transaction.journal()) == [(1, b"one")]
+    assert transaction.last_committed_batch() == CommittedBatch(1, {"records": {"0": 1}})
+    assert list(transaction.read_journal()) == [(1, b"one")]
     sink.close()
 
 
@@ -479,10 +479,10 @@ def test_a_commit_that_fails_in_the_middle_leaves_nothing(ledger):
             2, [(sink, PAYLOADS), (sink, Broken(PAYLOADS))], {"records": {"0": 9}}, b"two"
         )
     assert inside.read() == PAYLOADS[:1]
-    assert transaction.committed() == CommittedBatch(1, {"records": {"0": 1}})
+    assert transaction.last_committed_batch() == CommittedBatch(1, {"records": {"0": 1}})
     transaction.commit(2, [(sink, PAYLOADS[1:])], {"records": {"0": 7}}, b"two again")
     assert inside.read() == PAYLOADS
-    assert list(transaction.journal()) == [(1, b"one"), (2, b"two again")]
+    assert list(transaction.read_journal()) == [(1, b"one"), (2, b"two again")]
     sink.close()
 
 

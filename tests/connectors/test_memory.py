@@ -32,10 +32,10 @@ def test_what_is_not_flushed_is_not_seen():
 def test_an_aborted_commit_leaves_nothing_and_the_next_one_commits():
     log, transaction = MemoryLog(), MemoryTransaction()
     sink = MemorySink(log)
-    transaction.abort_next()
+    transaction.fail_next_commit()
     with pytest.raises(UnavailableError, match="commit 1 was aborted"):
         transaction.commit(1, [(sink, [b"one"])], {"records": {"0": 1}}, b"entry")
-    assert transaction.committed() is None
+    assert transaction.last_committed_batch() is None
     assert log.payloads() == []
     transaction.commit(1, [(sink, [b"one"])], {"records": {"0": 1}}, b"entry")
     assert log.payloads() == [b"one"]
@@ -43,7 +43,7 @@ def test_an_aborted_commit_leaves_nothing_and_the_next_one_commits():
 
 def test_a_commit_is_aborted_with_the_error_one_chooses():
     transaction = MemoryTransaction()
-    transaction.abort_next(KeyboardInterrupt("now"))
+    transaction.fail_next_commit(KeyboardInterrupt("now"))
     with pytest.raises(KeyboardInterrupt):
         transaction.commit(1, [], {}, b"")
 
@@ -52,7 +52,7 @@ def test_an_aborted_commit_has_written_the_sinks_it_does_not_bind():
     inside, outside = MemoryLog(), MemoryLog()
     bound, free = MemorySink(inside), MemorySink(outside)
     transaction = MemoryTransaction(bound=[bound])
-    transaction.abort_next()
+    transaction.fail_next_commit()
     with pytest.raises(UnavailableError):
         transaction.commit(1, [(bound, [b"in"]), (free, [b"out"])], {}, b"")
     assert inside.payloads() == []
@@ -62,8 +62,8 @@ def test_an_aborted_commit_has_written_the_sinks_it_does_not_bind():
 def test_what_committed_gives_is_the_caller_s_own():
     transaction = MemoryTransaction()
     transaction.commit(1, [], {"records": {"0": 1}}, b"")
-    transaction.committed().positions["records"]["0"] = 9
-    assert transaction.committed().positions == {"records": {"0": 1}}
+    transaction.last_committed_batch().positions["records"]["0"] = 9
+    assert transaction.last_committed_batch().positions == {"records": {"0": 1}}
 
 
 def test_messages_of_one_partition_go_before_those_of_the_next():

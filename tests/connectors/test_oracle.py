@@ -6,7 +6,7 @@ import pytest
 
 from streamboost.connectors.files.json_lines import JsonLinesSource
 from streamboost.connectors.memory import MemoryLog, MemorySource
-from streamboost.connectors.oracle.oracle import AnswersOracle, NotYetDueRecords
+from streamboost.connectors.oracle.oracle import AnswersOracle, DelayedAnswerIds
 from streamboost.connectors.oracle.table import AnswerFields, OracleLabels
 from streamboost.errors import ConnectorError, DataError
 
@@ -53,7 +53,7 @@ class Wired:
     def again(self, position=None):
         """One that begins, as after a restart."""
         young = (
-            NotYetDueRecords(MemorySource(self.predictions), **self._delay) if self._delay else None
+            DelayedAnswerIds(MemorySource(self.predictions), **self._delay) if self._delay else None
         )
         log = self.predictions if self._all_labels else self.requests
         oracle = AnswersOracle(OracleLabels(self._path), MemorySource(log), young)
@@ -246,5 +246,5 @@ def test_requests_in_a_file_that_was_rotated_are_all_answered(tmp_path):
             oracle.seek(position)
             while found := oracle.poll(2):
                 ids += [int(json.loads(message.payload)["id"]) for message in found]
-            bookmark, position = oracle.bookmark, oracle.position()
+            bookmark, position = oracle.content_fingerprint, oracle.position()
     assert ids == list(range(12))

@@ -176,14 +176,14 @@ def test_sums_go_by_the_certificates_of_a_cluster_with_tls(tmp_path):
         started(2, security=security, protocol="tls://") as cluster,
         distributed.Client(cluster, security=security) as client,
     ):
-        encrypts = client.run(lambda dask_worker: Encryption.of_worker(dask_worker) is not None)
+        encrypts = client.run(lambda dask_worker: Encryption.from_worker(dask_worker) is not None)
         model = dask_model().fit(chunked(X, (90, 7)), chunked(y, 90))
     assert list(encrypts.values()) == [True, True]
     assert bytes_of(model) == expected
 
 
 def test_a_cluster_without_tls_has_none(two):
-    encrypts = two.run(lambda dask_worker: Encryption.of_worker(dask_worker) is not None)
+    encrypts = two.run(lambda dask_worker: Encryption.from_worker(dask_worker) is not None)
     assert list(encrypts.values()) == [False, False]
 
 

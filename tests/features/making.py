@@ -11,7 +11,7 @@ def single(kind, **options):
 
 def column(features, *values):
     """Return the first column that each of `values` would have."""
-    return features.rows([(value,) for value in values])[:, 0].tolist()
+    return features.encode([(value,) for value in values])[:, 0].tolist()
 
 
 def teach(features, *pairs):

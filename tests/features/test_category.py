@@ -10,7 +10,7 @@ from tests.features.making import assert_same_state, column, single, teach
 
 def test_values_are_numbered_by_the_labels_that_teach_them_and_not_on_arrival():
     features = single("category")
-    features.arrive([("red",), ("blue",)])
+    features.encode_arrivals([("red",), ("blue",)])
     teach(features, ("blue", "x"), ("red", "x"), ("blue", "y"))
     assert column(features, "red", "blue", "green") == [2, 1, 0]
     assert features.categorical == [0]
@@ -34,7 +34,7 @@ def test_labels_of_any_class_count_towards_the_least_frequency():
 def test_what_is_missing_is_nan_teaches_nothing_and_is_not_counted(value):
     features = single("category")
     teach(features, (value, "x"))
-    assert math.isnan(features.arrive([(value,)]).item())
+    assert math.isnan(features.encode_arrivals([(value,)]).item())
     assert not features.unreadable
     teach(features, ("red", "x"))
     assert column(features, "red") == [1]
@@ -48,7 +48,7 @@ def test_what_is_missing_is_nan_teaches_nothing_and_is_not_counted(value):
 def test_what_is_no_category_is_missing_and_counted(value):
     features = single("category")
     teach(features, (value, "x"))
-    assert math.isnan(features.arrive([(value,)]).item())
+    assert math.isnan(features.encode_arrivals([(value,)]).item())
     assert features.unreadable == {"a": 1}
 
 
@@ -89,7 +89,7 @@ def test_a_rate_is_that_of_a_value_shrunk_towards_that_of_all_by_ten_labels():
     teach(features, *[("merchant", "yes")] * 3, ("merchant", "no"))
     yes, no = 127 + 3 + 1, 126 + 1 + 1
     prior = 10 * yes / (yes + no)
-    rates = features.rows([("merchant",), ("unheard of",), (None,)])[:, 1:]
+    rates = features.encode([("merchant",), ("unheard of",), (None,)])[:, 1:]
     np.testing.assert_allclose(rates[0], [(3 + prior) / 14, (1 + 10 - prior) / 14], rtol=1e-6)
     np.testing.assert_allclose(rates[1], [prior / 10, 1 - prior / 10], rtol=1e-6)
     assert np.isnan(rates[2]).all()
@@ -97,11 +97,11 @@ def test_a_rate_is_that_of_a_value_shrunk_towards_that_of_all_by_ten_labels():
 
 def test_a_rate_never_knows_the_label_of_its_own_record():
     told = [numbered(300) for _ in range(2)]
-    rows = [features.arrive([("merchant",)]) for features in told]
+    rows = [features.encode_arrivals([("merchant",)]) for features in told]
     for features, label in zip(told, ("yes", "no"), strict=True):
         teach(features, ("merchant", label))
     np.testing.assert_array_equal(*rows)
-    assert told[0].rows([("merchant",)])[0, 1] > told[1].rows([("merchant",)])[0, 1]
+    assert told[0].encode([("merchant",)])[0, 1] > told[1].encode([("merchant",)])[0, 1]
 
 
 def test_classes_that_come_later_have_rates_up_to_sixteen():
@@ -110,8 +110,8 @@ def test_classes_that_come_later_have_rates_up_to_sixteen():
     teach(features, *[("v0", f"class {k}") for k in range(30)])
     assert rows == 3
     assert len(features.names) == 1 + 16
-    assert features.rows([("v0",)]).shape == (1, 17)
-    assert features.rows([("v0",)])[0, 1:].sum() == pytest.approx(1)
+    assert features.encode([("v0",)]).shape == (1, 17)
+    assert features.encode([("v0",)])[0, 1:].sum() == pytest.approx(1)
 
 
 def test_values_without_end_fill_no_memory(monkeypatch):

@@ -43,7 +43,7 @@ def go_on(features, steps):
     """Take records in, and the labels that some have; return their rows."""
     rows = []
     for values, label in steps:
-        rows.append(features.arrive([values])[0])
+        rows.append(features.encode_arrivals([values])[0])
         if label is not None:
             features.learn(values, label)
     return rows
@@ -87,9 +87,11 @@ def test_records_may_arrive_in_any_batches(before, values, cut):
     one, some, every = (made() for _ in range(3))
     for features in (one, some, every):
         go_on(features, before)
-    rows = every.arrive(values)
-    assert_same_rows(rows, np.vstack([some.arrive(values[:cut]), some.arrive(values[cut:])]))
-    assert_same_rows(rows, [one.arrive([value])[0] for value in values])
+    rows = every.encode_arrivals(values)
+    assert_same_rows(
+        rows, np.vstack([some.encode_arrivals(values[:cut]), some.encode_arrivals(values[cut:])])
+    )
+    assert_same_rows(rows, [one.encode_arrivals([value])[0] for value in values])
     assert_same_state(one, every)
     assert_same_state(some, every)
 
@@ -100,9 +102,9 @@ def test_asking_for_rows_changes_nothing_and_says_what_the_next_record_would_hav
     features = made()
     go_on(features, before)
     twin = deepcopy(features)
-    rows = features.rows(values)
+    rows = features.encode(values)
     assert_same_state(features, twin)
-    np.testing.assert_array_equal(rows[0], features.arrive(values[:1])[0])
+    np.testing.assert_array_equal(rows[0], features.encode_arrivals(values[:1])[0])
     twin.observe(values[0])
     twin.unreadable = features.unreadable
     assert_same_state(features, twin)
@@ -114,31 +116,31 @@ def test_a_row_never_knows_the_records_own_label(before, values, label):
     told, untold = made(), made()
     for features in (told, untold):
         go_on(features, before)
-    kept = told.arrive(values)
+    kept = told.encode_arrivals(values)
     rows = kept.copy()
     for value in values:
         told.learn(value, label)
     np.testing.assert_array_equal(kept, rows)
-    np.testing.assert_array_equal(untold.arrive(values), rows)
+    np.testing.assert_array_equal(untold.encode_arrivals(values), rows)
 
 
 def test_a_field_added_later_joins_behind_and_is_missing_from_the_records_before():
     features = Features({"n": "number", "note": "text"})
     old = [(1.0, "win"), (2.0, "lose")]
-    features.arrive(old)
+    features.encode_arrivals(old)
     features.learn(old[0], "a")
     names = features.names[:]
-    features.add("c", Field("category"))
-    features.add("body", Field("text"))
-    features.add("m", Field("number"))
+    features.add_field("c", Field("category"))
+    features.add_field("body", Field("text"))
+    features.add_field("m", Field("number"))
     assert features.names == [*names, "c", "m"]
     features.learn(old[1], "b")  # its label came later than the fields
-    assert features.rows(old).shape == (2, len(names) + 3)
-    assert np.isnan(features.rows(old)[:, features.names.index("m")]).all()
+    assert features.encode(old).shape == (2, len(names) + 3)
+    assert np.isnan(features.encode(old)[:, features.names.index("m")]).all()
     new = (3.0, "win", "red", "a body", "4")
     features.learn(new, "a")
-    assert features.rows([new])[0, features.names.index("m")] == 4
-    assert features.rows([new, old[0]]).shape == (2, len(features))
+    assert features.encode([new])[0, features.names.index("m")] == 4
+    assert features.encode([new, old[0]]).shape == (2, len(features))
     assert_same_state(Features.restore(*features.state()), features)
 
 
@@ -146,7 +148,7 @@ def test_fields_added_after_labels_have_their_columns_for_the_classes_there_are(
     late, early = Features({"n": "number"}), Features({"n": "number", "note": "text"})
     for label in ("a", "b"):
         late.learn((1.0,), label)
-    late.add("note", Field("text"))
+    late.add_field("note", Field("text"))
     for label in ("a", "b"):
         early.learn((1.0, None), label)
     assert late.names == early.names
@@ -156,11 +158,11 @@ def test_fields_added_after_labels_have_their_columns_for_the_classes_there_are(
 def test_what_cannot_be_read_is_counted_by_field_on_arrival_only():
     features = made()
     bad = ("dear", ["a"], 5, "never", [1], None)
-    features.rows([bad])
+    features.encode([bad])
     features.learn(bad, "x")
     features.observe(bad)
     assert not features.unreadable
-    features.arrive([bad, bad, (None,) * 6])
+    features.encode_arrivals([bad, bad, (None,) * 6])
     assert features.unreadable == {"n": 2, "c": 2, "title": 2, "d": 2, "v": 2}
 
 
@@ -173,7 +175,7 @@ def test_values_are_found_along_dotted_paths():
 
 def test_minus_zero_is_kept_in_numbers():
     features = Features({"n": "number"})
-    assert np.signbit(features.arrive([(-0.0,)])).all()
+    assert np.signbit(features.encode_arrivals([(-0.0,)])).all()
 
 
 def test_only_what_no_record_and_no_label_changes_is_fixed():
@@ -192,8 +194,8 @@ def test_steady_columns_are_those_of_numbers_times_and_vectors():
 
 def test_no_records_have_no_rows():
     features = made()
-    assert features.arrive([]).shape == features.rows([]).shape == (0, len(features))
-    assert Features({}).arrive([(), ()]).shape == (2, 0)
+    assert features.encode_arrivals([]).shape == features.encode([]).shape == (0, len(features))
+    assert Features({}).encode_arrivals([(), ()]).shape == (2, 0)
 
 
 @pytest.mark.parametrize(

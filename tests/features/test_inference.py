@@ -6,7 +6,7 @@ import uuid
 import pytest
 
 from streamboost.features.fields import Field
-from streamboost.features.inference import infer
+from streamboost.features.inference import infer_fields
 
 LOT = random.Random(7)
 N = 400
@@ -14,7 +14,7 @@ N = 400
 
 def judged(values, name="field"):
     """Return the kind a field of these values is taken for (None: left out), and why."""
-    found = infer([{name: value} for value in values])
+    found = infer_fields([{name: value} for value in values])
     field = found.fields.get(name)
     return (field.kind if field else None), found.reasons[name]
 
@@ -81,10 +81,10 @@ def test_text_of_few_values_is_a_category():
 @pytest.mark.parametrize("n", [200, 500])
 def test_text_of_many_values_that_come_again_is_a_category_whose_rare_ones_share(n):
     of_3000 = [f"merchant-{min(int(LOT.paretovariate(0.6)), 3_000)}" for _ in range(n)]
-    found = infer([{"merchant": value} for value in of_3000])
+    found = infer_fields([{"merchant": value} for value in of_3000])
     assert found.fields["merchant"].kind == "category"
     words = [f"w{n % 300}" for n in range(500)]
-    assert infer([{"w": word} for word in words]).fields == {"w": Field("category", 2)}
+    assert infer_fields([{"w": word} for word in words]).fields == {"w": Field("category", 2)}
 
 
 def test_text_of_many_words_is_text_also_where_each_is_another():
@@ -126,16 +126,16 @@ def test_numbers_as_text_with_other_text_between_are_none_but_may_be_named_so():
 
 
 def test_lists_of_numbers_of_one_length_are_vectors():
-    found = infer([{"vec": [1, 2.5, 3]}, {"vec": None}, {"vec": [0, 0, 0]}])
+    found = infer_fields([{"vec": [1, 2.5, 3]}, {"vec": None}, {"vec": [0, 0, 0]}])
     assert found.fields == {"vec": Field("vector", size=3)}
-    found = infer([{"vec": [1]}, {"vec": [1, 2]}])
+    found = infer_fields([{"vec": [1]}, {"vec": [1, 2]}])
     assert found.fields == {}
     assert "1 to 2 numbers" in found.reasons["vec"]
     assert "vec.0" in found.reasons["vec"]
 
 
 def test_what_is_nested_has_a_dotted_name():
-    found = infer([{"device": {"os": "ios", "cores": 4}, "items": [{"price": 1.5}]}] * 30)
+    found = infer_fields([{"device": {"os": "ios", "cores": 4}, "items": [{"price": 1.5}]}] * 30)
     assert {name: field.kind for name, field in found.fields.items()} == {
         "device.os": "category",
         "device.cores": "number",
@@ -149,7 +149,7 @@ def test_what_never_has_a_value_is_left_out():
 
 def test_reserved_and_excluded_fields_are_left_out_with_all_that_lies_within():
     record = {"id": 1, "card": {"no": "x", "bin": 3}, "a": 1.5, "label": "x"}
-    found = infer([record], reserved=["id", "label"], exclude=["card"])
+    found = infer_fields([record], reserved=["id", "label"], exclude=["card"])
     assert list(found.fields) == ["a"]
     assert set(found.reasons) == {"a", "card.no", "card.bin"}
     assert "excluded" in found.reasons["card.no"]
@@ -157,26 +157,26 @@ def test_reserved_and_excluded_fields_are_left_out_with_all_that_lies_within():
 
 def test_what_is_named_holds_whatever_stands_there():
     named = {"n": Field("category"), "whole": Field("text"), "amout": Field("number")}
-    found = infer([{"n": 1, "whole": {"a": 1}, "amount": 2.5}], named=named)
+    found = infer_fields([{"n": 1, "whole": {"a": 1}, "amount": 2.5}], named=named)
     assert found.fields == named | {"whole.a": Field("number"), "amount": Field("number")}
     assert "none of 1 records has it; did you mean amount?" in found.reasons["amout"]
     assert "none" not in found.reasons["whole"]
 
 
 def test_a_named_field_is_learned_from_also_where_it_is_reserved():
-    found = infer([{"ts": 5}], reserved=["ts"], named={"ts": Field("time")})
+    found = infer_fields([{"ts": 5}], reserved=["ts"], named={"ts": Field("time")})
     assert found.fields == {"ts": Field("time")}
 
 
 def test_nothing_to_look_at_gives_nothing():
-    found = infer([], named={"a": Field("number")})
+    found = infer_fields([], named={"a": Field("number")})
     assert found.fields == {"a": Field("number")}
 
 
 def test_what_is_an_object_in_most_records_is_no_field_beside_those_within():
     records = [{"device": "none" if i % 50 == 0 else {"os": "ios"}} for i in range(100)]
     records += [{"device": None}]
-    found = infer(records)
+    found = infer_fields(records)
     assert list(found.fields) == ["device.os"]
     assert found.reasons["device"] == (
         "an object or a list in 98 of 100 records, whose fields stand for themselves"
@@ -184,25 +184,27 @@ def test_what_is_an_object_in_most_records_is_no_field_beside_those_within():
 
 
 def test_an_object_that_may_be_null_is_not_said_to_have_no_value():
-    found = infer([{"device": None}, {"device": {"os": "ios"}}])
+    found = infer_fields([{"device": None}, {"device": {"os": "ios"}}])
     assert "device" not in found.reasons
 
 
 def test_a_name_with_a_dot_is_no_part_of_another_field():
-    found = infer([{"a.b": 1.5, "a": "x" if i % 3 == 0 else None} for i in range(30)])
+    found = infer_fields([{"a.b": 1.5, "a": "x" if i % 3 == 0 else None} for i in range(30)])
     assert set(found.fields) == {"a", "a.b"}
 
 
 def test_a_named_field_whose_values_are_of_another_kind_is_said_to_miss_them():
     records = [{"note": "please hurry", "amount": "1.5"}, {"note": "", "amount": "n/a"}]
     named = {"note": Field("number"), "amount": Field("number")}
-    assert infer(records, named=named).reasons == {
+    assert infer_fields(records, named=named).reasons == {
         "note": "as the file says; 1 of 1 values cannot be read as that, and are missing",
         "amount": "as the file says; 1 of 2 values cannot be read as that, and are missing",
     }
 
 
 def test_a_field_without_a_name_is_left_out():
-    found = infer([{"": n, "color": "red"} for n in range(9)], named={"size": Field("number")})
+    found = infer_fields(
+        [{"": n, "color": "red"} for n in range(9)], named={"size": Field("number")}
+    )
     assert list(found.fields) == ["color", "size"]
     assert found.reasons[""] == "the field has no name"

@@ -18,14 +18,14 @@ READ = [
 def test_numbers_are_read_also_as_text_and_booleans_are_one_and_zero(value, number):
     features = single("number")
     assert column(features, value) == [np.float32(number)]
-    features.arrive([(value,)])
+    features.encode_arrivals([(value,)])
     assert not features.unreadable
 
 
 @pytest.mark.parametrize("value", [None, "", " ", float("nan"), "nan"], ids=str)
 def test_what_is_missing_is_nan_and_not_counted(value):
     features = single("number")
-    assert math.isnan(features.arrive([(value,)]).item())
+    assert math.isnan(features.encode_arrivals([(value,)]).item())
     assert not features.unreadable
 
 
@@ -39,7 +39,7 @@ UNREADABLE = {
 @pytest.mark.parametrize("value", UNREADABLE.values(), ids=UNREADABLE)
 def test_what_is_no_finite_number_is_missing_and_counted(value):
     features = single("number")
-    assert math.isnan(features.arrive([(value,)]).item())
+    assert math.isnan(features.encode_arrivals([(value,)]).item())
     assert features.unreadable == {"a": 1}
 
 
@@ -55,8 +55,8 @@ ANY = st.one_of(
 @given(st.lists(st.tuples(ANY, ANY), max_size=5))
 def test_a_number_is_read_alike_whatever_it_comes_with(values):
     one, many = (Features({"a": "number", "b": "number"}) for _ in range(2))
-    rows = many.arrive(values)
+    rows = many.encode_arrivals(values)
     assert rows.shape == (len(values), 2)
     for value, row in zip(values, rows, strict=True):
-        np.testing.assert_array_equal(one.arrive([value])[0], row)
+        np.testing.assert_array_equal(one.encode_arrivals([value])[0], row)
     assert one.unreadable == many.unreadable

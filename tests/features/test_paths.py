@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamboost.features.paths import flat, getter, is_vector, lies_in
+from streamboost.features.paths import flatten, is_vector, is_within_any, path_getter
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
 JSON = st.recursive(
@@ -15,46 +15,46 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.text("abc0", min_size=1, max_size=2), JSON))
 def test_what_the_flat_view_names_is_found_there(record):
-    for path, value in flat(record).items():
-        assert getter(path)(record) is value, path
+    for path, value in flatten(record).items():
+        assert path_getter(path)(record) is value, path
 
 
 def test_a_key_of_the_whole_name_comes_before_what_is_nested():
     record = {"a": {"b": 1, "b.c": 2}, "a.b": 3}
-    assert getter("a.b")(record) == 3
-    assert getter("a.b.c")(record) == 2
-    assert flat(record) == {"a.b": 3, "a.b.c": 2}
+    assert path_getter("a.b")(record) == 3
+    assert path_getter("a.b.c")(record) == 2
+    assert flatten(record) == {"a.b": 3, "a.b.c": 2}
 
 
 def test_what_is_not_there_is_none():
     for path in ("x", "a.x", "a.b.c", "l.7", "l.-1", "l.x", "l.0.y", "t.0", "l.²"):
-        assert getter(path)({"a": {"b": 1}, "l": [5], "t": "text"}) is None, path
+        assert path_getter(path)({"a": {"b": 1}, "l": [5], "t": "text"}) is None, path
 
 
 def test_a_null_is_none_whether_whole_or_nested():
-    assert getter("a.b")({"a.b": None, "a": {"b": 1}}) is None
+    assert path_getter("a.b")({"a.b": None, "a": {"b": 1}}) is None
 
 
 def test_positions_of_lists_are_parts_of_a_path():
     record = {"items": [{"price": 3, "tags": ["x"]}, 4]}
-    assert getter("items.0.price")(record) == 3
-    assert getter("items.0.tags.0")(record) == "x"
-    assert getter("items.1")(record) == 4
+    assert path_getter("items.0.price")(record) == 3
+    assert path_getter("items.0.tags.0")(record) == "x"
+    assert path_getter("items.1")(record) == 4
 
 
 def test_names_may_hold_anything():
     name = 'say "x"\\ \n é'
-    assert getter(name)({name: 1}) == 1
-    assert flat({name: {name: 1}}) == {f"{name}.{name}": 1}
-    assert getter("")({"": 2}) == 2
+    assert path_getter(name)({name: 1}) == 1
+    assert flatten({name: {name: 1}}) == {f"{name}.{name}": 1}
+    assert path_getter("")({"": 2}) == 2
 
 
 def test_long_lists_and_deep_records_do_not_become_fields_without_end():
-    assert len(flat({"a": ["x"] * 1000})) == 8
+    assert len(flatten({"a": ["x"] * 1000})) == 8
     deep = {"a": 1}
     for _ in range(100):
         deep = {"a": deep}
-    assert flat(deep) == {}
+    assert flatten(deep) == {}
 
 
 def test_a_vector_is_a_list_of_numbers():
@@ -65,7 +65,7 @@ def test_a_vector_is_a_list_of_numbers():
 
 def test_what_lies_in_a_name_does_so_by_whole_steps():
     names = frozenset({"card", "a.b"})
-    assert lies_in("card", names)
-    assert lies_in("a.b.c.d", names)
-    assert not lies_in("cards.x", names)
-    assert not lies_in("a", names)
+    assert is_within_any("card", names)
+    assert is_within_any("a.b.c.d", names)
+    assert not is_within_any("cards.x", names)
+    assert not is_within_any("a", names)

@@ -35,7 +35,7 @@ def test_the_fast_model_says_what_a_naive_one_says(fields):
     naive = NaiveTexts()
     for texts, topic in zip(*stream(120), strict=True):
         texts = texts[:fields]
-        row = features.arrive([texts])[0]
+        row = features.encode_arrivals([texts])[0]
         if naive.classes:
             np.testing.assert_allclose(
                 row[features.text_columns], naive.row(texts), atol=1e-6, rtol=1e-5
@@ -55,7 +55,7 @@ def test_log_probabilities_are_normalized():
     for text, topic in zip(texts, topics, strict=True):
         features.learn(text, topic)
     for text in [*texts, ("", ""), (None, None), ("never met", "Wörter")]:
-        chances = np.exp(features.rows([text])[0])
+        chances = np.exp(features.encode([text])[0])
         assert chances.sum() == pytest.approx(1, abs=1e-5)
 
 
@@ -65,7 +65,7 @@ def test_texts_tell_labels_apart():
         for topic in TOPICS:
             features.learn((written(topic),), topic)
     for topic in TOPICS:
-        row = features.rows([(written(topic, 8),)])[0]
+        row = features.encode([(written(topic, 8),)])[0]
         assert features.classes[int(row[features.text_columns].argmax())] == topic
 
 
@@ -75,7 +75,7 @@ def test_columns_join_with_the_classes_behind_those_there_are():
     features.learn(("win", 1), "a")
     features.learn(("lose", 1), "b")
     assert features.names == ["n", "words for a", "words for b"]
-    before = features.rows([("win", 1)])
+    before = features.encode([("win", 1)])
     features.learn(("draw", 1), "c")
     assert features.names[3:] == ["words for c"]
     assert before.shape == (1, 3)
@@ -100,7 +100,7 @@ def test_tables_take_no_more_than_they_may_and_still_tell_labels_apart(most):
     for i in range(900):
         k = i % 40
         text = f"topic{k} of thing{k % 7} said who{i % 11}"
-        row = features.arrive([(text,)])[0]
+        row = features.encode_arrivals([(text,)])[0]
         if i > 500:
             n += 1
             right += features.classes[int(row[features.text_columns].argmax())] == f"class {k}"
@@ -122,13 +122,13 @@ def test_a_table_too_small_from_the_first_is_so_before_there_are_labels():
 def test_folded_tables_go_on_from_their_state():
     features = Features({"body": "text"}, table_bytes=500_000)
     for i in range(60):
-        features.arrive([(f"word{i} and more",)])
+        features.encode_arrivals([(f"word{i} and more",)])
         features.learn((f"word{i} and more",), f"class {i % 20}")
     twin = Features.restore(*features.state())
     assert_same_state(twin, features)
     for one in (features, twin):
         for i in range(60, 120):
-            one.arrive([(f"word{i} and more",)])
+            one.encode_arrivals([(f"word{i} and more",)])
             one.learn((f"word{i} and more",), f"class {i % 37}")
     assert_same_state(twin, features)
 
@@ -138,7 +138,9 @@ def test_the_words_of_a_record_count_from_the_next_on():
     features.learn(("win",), "a")
     features.learn(("lose",), "b")
     for text in ("win now", "lose", "never met"):
-        np.testing.assert_array_equal(features.rows([(text,)]), features.arrive([(text,)]))
+        np.testing.assert_array_equal(
+            features.encode([(text,)]), features.encode_arrivals([(text,)])
+        )
 
 
 @pytest.mark.parametrize("value", STRANGE.values(), ids=STRANGE)
@@ -146,7 +148,7 @@ def test_whatever_stands_there_is_read_or_counted_and_can_be_learned(value):
     features = single("text")
     features.learn(("win",), "a")
     features.learn((value,), "b")
-    row = features.arrive([(value,)])[0]
+    row = features.encode_arrivals([(value,)])[0]
     assert np.exp(row).sum() == pytest.approx(1, abs=1e-5)
     is_none = isinstance(value, float) and math.isnan(value)
     assert features.unreadable["a"] == (not (isinstance(value, str) or is_none))

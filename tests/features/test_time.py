@@ -24,7 +24,7 @@ WRITTEN = [
 def test_one_moment_may_be_written_in_many_ways(value):
     assert as_datetime(value, UTC) == NOON
     features = single("time")
-    assert features.arrive([(value,)])[0, :3].tolist() == [12.5, 6, 60]
+    assert features.encode_arrivals([(value,)])[0, :3].tolist() == [12.5, 6, 60]
     assert not features.unreadable
 
 
@@ -42,7 +42,7 @@ def test_seconds_and_milliseconds_are_told_apart_by_their_size():
 
 def test_hours_and_days_are_those_of_the_zone():
     features = single("time", zone="Asia/Tokyo")
-    rows = features.rows([("2026-12-31T20:15:00Z",), ("2027-01-01T05:15:00",)])
+    rows = features.encode([("2026-12-31T20:15:00Z",), ("2027-01-01T05:15:00",)])
     assert rows[:, :3].tolist() == [[5.25, 4, 1]] * 2, "what bears no zone is there already"
 
 
@@ -55,24 +55,24 @@ def test_summer_time_counts():
 def test_seconds_since_the_record_before_also_where_several_come_at_once():
     features = single("time")
     times = [1000, 1060, 1060, None, 1050, "nonsense", 1055]
-    since = features.arrive([(time,) for time in times])[:, 3]
+    since = features.encode_arrivals([(time,) for time in times])[:, 3]
     np.testing.assert_array_equal(since, [np.nan, 60, 0, np.nan, -10, np.nan, 5])
     assert features.unreadable == {"a": 1}
 
 
 def test_asking_for_a_row_takes_no_time_in():
     features = single("time")
-    features.arrive([(1000,)])
+    features.encode_arrivals([(1000,)])
     for _ in range(2):
-        assert features.rows([(1060,), (1000,)])[:, 3].tolist() == [60, 0]
+        assert features.encode([(1060,), (1000,)])[:, 3].tolist() == [60, 0]
     features.observe((1060,))
-    assert features.rows([(1060,)])[0, 3] == 0
+    assert features.encode([(1060,)])[0, 3] == 0
 
 
 @pytest.mark.parametrize("value", [None, "", " ", float("nan"), pd.NaT, pd.NA], ids=repr)
 def test_a_missing_time_is_nan_and_not_counted(value):
     features = single("time")
-    assert np.isnan(features.arrive([(value,)])).all()
+    assert np.isnan(features.encode_arrivals([(value,)])).all()
     assert not features.unreadable
 
 
@@ -82,7 +82,7 @@ NO_TIMES = ["nonsense", "2026-02-30", True, float("inf"), 1e300, [1], {"a": 1}, 
 @pytest.mark.parametrize("value", NO_TIMES, ids=str)
 def test_what_is_no_time_is_missing_and_counted(value):
     features = single("time")
-    assert np.isnan(features.arrive([(value,)])).all()
+    assert np.isnan(features.encode_arrivals([(value,)])).all()
     assert features.unreadable == {"a": 1}
 
 
@@ -94,5 +94,5 @@ EDGES = [datetime.min, datetime.max, *(t.replace(tzinfo=UTC) for t in (datetime.
 def test_whatever_stands_there_is_read_or_missing(value, zone):
     features = single("time", zone=zone)
     for _ in range(2):
-        (row,) = features.arrive([(value,)])
+        (row,) = features.encode_arrivals([(value,)])
         assert all(math.isfinite(x) for x in row[:3]) or np.isnan(row).all()

@@ -29,7 +29,7 @@ TYPES = {
 MAKING = "2026-03-09T22:16:08.{:06}Z"
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """Answered with this status, and what is wrong."""
 
     def __init__(self, status, detail, errors=None):
@@ -41,7 +41,7 @@ class RefusedError(Exception):
 
 
 def invalid(*errors):
-    return RefusedError(400, "Validation error", {"non_field_errors": list(errors)})
+    return RequestRefusedError(400, "Validation error", {"non_field_errors": list(errors)})
 
 
 class StandIn(Front):
@@ -73,14 +73,14 @@ class StandIn(Front):
         try:
             content = json.loads(body) if body else None
             status, found = self._answer(method, path, asked, headers, content)
-        except RefusedError as refused:
+        except RequestRefusedError as refused:
             status, found = refused.status, refused.body
         return status, b"" if found is None else json.dumps(found).encode()
 
     def _answer(self, method, path, asked, headers, body):
         if (method, path) == ("POST", "/api/token/refresh/"):
             if body != {"refresh": PERSONAL}:
-                raise RefusedError(401, "Token is invalid")
+                raise RequestRefusedError(401, "Token is invalid")
             return 200, {"access": ACCESS}
         person = self._let_in(headers.get("Authorization"))
         match method, path.strip("/").split("/"):
@@ -109,32 +109,32 @@ class StandIn(Front):
                 task["drafts"].append({"id": 1, "user": person, "result": body["result"]})
                 task["draft_exists"] = True
                 return 201, task["drafts"][-1]
-        raise RefusedError(404, "Not found.")
+        raise RequestRefusedError(404, "Not found.")
 
     def _let_in(self, given):
         """Return who asks."""
         people = {f"Token {token}": number for number, token in enumerate(PEOPLE, 1)}
         if given in people:
             if not self._settings["legacy_api_tokens_enabled"]:
-                raise RefusedError(
+                raise RequestRefusedError(
                     401,
                     "Authentication token no longer valid: legacy token authentication has been "
                     "disabled for this organization",
                 )
         elif (given or "").startswith("Token "):
-            raise RefusedError(401, "Invalid token.")
+            raise RequestRefusedError(401, "Invalid token.")
         elif given != f"Bearer {ACCESS}" or not self._settings["api_tokens_enabled"]:
-            raise RefusedError(401, "Authentication credentials were not provided.")
+            raise RequestRefusedError(401, "Authentication credentials were not provided.")
         return people.get(given, 1)
 
     def _told(self, number):
         if number != "7":
-            raise RefusedError(404, "No Project matches the given query.")
+            raise RequestRefusedError(404, "No Project matches the given query.")
         return self._project | {"parsed_label_config": _parsed(self._project["label_config"])}
 
     def _task(self, number):
         if int(number) not in self._tasks:
-            raise RefusedError(404, "No Task matches the given query.")
+            raise RequestRefusedError(404, "No Task matches the given query.")
         return self._tasks[int(number)]
 
     def _annotate(self, task, body, person):
@@ -180,14 +180,14 @@ class StandIn(Front):
 
     def _list(self, asked, person):
         if asked.get("project") != "7":
-            raise RefusedError(404, "No Project matches the given query.")
+            raise RequestRefusedError(404, "No Project matches the given query.")
         chosen = json.loads(asked.get("query", "{}")).get("selectedItems", {})
         included = chosen.get("included") or self._tasks.keys()  # none chosen: all
         tasks = [self._tasks[number] for number in sorted(self._tasks) if number in included]
         size, page = int(asked["page_size"]), int(asked["page"])
         rows = tasks[(page - 1) * size : page * size]
         if page < 1 or (page > 1 and not rows):
-            raise RefusedError(404, "Invalid page.")
+            raise RequestRefusedError(404, "Invalid page.")
         if asked.get("fields") != "all":
             told = ("id", "data", "meta", "is_labeled", "project")
             rows = [{name: row[name] for name in told} | {"drafts": []} for row in rows]
@@ -247,7 +247,7 @@ def _refused(number, task, types):
         except KeyError:
             reason = f'"{path}" key is expected in task data'
         except TypeError as error:
-            raise RefusedError(500, str(error)) from None
+            raise RequestRefusedError(500, str(error)) from None
         else:
             if isinstance(value, takes):
                 continue

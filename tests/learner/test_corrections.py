@@ -170,9 +170,9 @@ def test_what_learns_label_by_label_learns_it_as_one_more_example():
     learner = StreamLearner(features=Features(fields), schedule=NEVER, random_state=3)
     values = [(f"{word} number {i}",) for i, word in enumerate(["meadow", "brook"] * 20)]
     learner.learn([str(i) for i in range(40)], [None] * 40, ["grass", "water"] * 20, records=values)
-    before = learner.features.rows([("meadow",)])[0]
+    before = learner.features.encode([("meadow",)])[0]
     learner.correct(["0", "2", "4"], ["water"] * 3, records=[values[i] for i in (0, 2, 4)])
-    after = learner.features.rows([("meadow",)])[0]
+    after = learner.features.encode([("meadow",)])[0]
     assert after[1] > before[1]
 
 

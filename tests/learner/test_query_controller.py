@@ -49,8 +49,8 @@ def test_a_requests_utility_is_that_of_the_committee_that_asks(strategy):
     learner = taught(strategy=strategy, budget=1.0, audit=0.0)
     requests = ask(learner, range(30, 60))
     rows = [int(i) for i in requests.ids]
-    needs = learner.query_config.needs
-    expected = learner.query_config.measure(evidence(needs, learner.committee, X[rows]))
+    needs = learner.query_config.required_input
+    expected = learner.query_config.compute_utility(evidence(needs, learner.committee, X[rows]))
     np.testing.assert_array_equal(requests.utility, expected)
 
 
@@ -82,7 +82,7 @@ def test_what_is_kept_is_rated_anew_where_a_label_corrected_the_committee(mode):
     ask(learner, range(100, 150))
     learner.learn(["more"], X[60:61], Y[60:61])
     ask(learner, range(150, 151))
-    expected = strategy.measure(learner.score(X[101:151]).margins)
+    expected = strategy.compute_utility(learner.score(X[101:151]).margins)
     np.testing.assert_array_equal(learner.snapshot()["window.utility"], expected)
 
 

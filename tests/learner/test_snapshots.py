@@ -204,7 +204,7 @@ def test_requests_stay_within_budget_whatever_the_delay_and_the_restarts(strateg
         pending = [i for i in pending if i + delay >= at]
         rows = [i % len(X) for i in due]
         learner.learn([str(i) for i in due], X[rows], [Y[i] for i in rows])
-    share = strategy.share
+    share = strategy.budget_share
     level = np.concatenate([[0], np.cumsum(asked)]) * share.denominator
     level = level - np.arange(len(level)) * share.numerator
     assert level.max() <= 0

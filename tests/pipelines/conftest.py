@@ -133,7 +133,7 @@ class World:
         self.loop.run(until_idle=True)
 
     def entries(self):
-        return [JournalEntry.decode(message) for _, message in self.transaction.journal()]
+        return [JournalEntry.decode(message) for _, message in self.transaction.read_journal()]
 
     def read(self, name):
         return [json.loads(payload) for payload in getattr(self, name).payloads()]

@@ -46,7 +46,7 @@ def make(folder, servers, more="", reached=None, partitions=1):
 
 
 def put(made, records, partition=None, topic="records"):
-    with closing(made.cluster.producer()) as producer:
+    with closing(made.cluster.create_producer()) as producer:
         for record in records:
             producer.send(f"{made.name}.{topic}", json.dumps(record).encode(), partition=partition)
         producer.flush()
@@ -67,7 +67,7 @@ def predicted(made):
 
 def delete(made, topic, before):
     """Let a topic begin at offset `before`, as retention does."""
-    with closing(made.cluster.admin()) as admin:
+    with closing(made.cluster.create_admin_client()) as admin:
         admin.delete_records({TopicPartition(topic, 0): before})
 
 

@@ -64,7 +64,7 @@ def formatted(made, url, format="avro", sections=FORMATTED):
 
 
 def put(made, payloads, topic="records", **more):
-    with closing(made.cluster.producer()) as producer:
+    with closing(made.cluster.create_producer()) as producer:
         for payload in payloads:
             producer.send(f"{made.name}.{topic}", payload, **more)
         producer.flush()

@@ -96,7 +96,7 @@ class Apart:
 
     def send(self, n, partitions=None):
         """Write `n` records, in turn to each partition."""
-        self._producer = self._producer or self.cluster.producer(
+        self._producer = self._producer or self.cluster.create_producer(
             delivery_timeout_ms=120_000, metadata_max_age_ms=2_000
         )
         for x in self._rng.normal(size=(n, 4)).round(3).tolist():
@@ -125,12 +125,12 @@ class Apart:
         places = defaultdict(int)
         while not over.is_set():
             try:
-                with closing(self.cluster.consumer()) as consumer:
+                with closing(self.cluster.create_consumer()) as consumer:
                     parts = [TopicPartition(topic, n) for n in consumer.partitions_for_topic(topic)]
                     consumer.assign(parts)
                     for part in parts:
                         consumer.seek(part, places[part])
-                    with closing(self.cluster.producer()) as producer:
+                    with closing(self.cluster.create_producer()) as producer:
                         while not over.is_set():
                             for part, found in consumer.poll(timeout_ms=100).items():
                                 for message in found:
@@ -148,7 +148,7 @@ class Apart:
         """Return by partition what is committed of a topic: offsets and messages."""
         name = topic if topic.startswith(self.name) else f"{self.name}.{topic}"
         found = defaultdict(list)
-        with closing(self.cluster.consumer()) as consumer:
+        with closing(self.cluster.create_consumer()) as consumer:
             parts = [TopicPartition(name, n) for n in sorted(consumer.partitions_for_topic(name))]
             consumer.assign(parts)
             ends = consumer.end_offsets(parts)
@@ -178,7 +178,7 @@ class Apart:
     def answer_all(self):
         """Answer every request there is, and no more than once."""
         ids = {r["id"] for found in self.read("requests").values() for _, r in found}
-        with closing(self.cluster.producer()) as producer:
+        with closing(self.cluster.create_producer()) as producer:
             for id_ in sorted(ids - self._answered):
                 self._tell(producer, id_)
             producer.flush()
@@ -186,7 +186,7 @@ class Apart:
 
     def admin(self):
         """Return a client that may delete things, for a while."""
-        return closing(self.cluster.admin())
+        return closing(self.cluster.create_admin_client())
 
     def delete_before(self, offset):
         """Delete the records of the first partition that stand before `offset`."""
@@ -209,7 +209,7 @@ class Apart:
     def labels_are_learned(self, n):
         """Tell whether the learner has committed all labels, by what it has read of them."""
         with closing(connect.create_transaction(self.config)) as transaction:
-            committed = transaction.committed()
+            committed = transaction.last_committed_batch()
         ends = connect.create_sources(self.config)["labels"]
         with closing(ends) as labels:
             return committed is not None and committed.positions["labels"] == labels.end_offsets()

@@ -11,7 +11,7 @@ class NaiveQuerier:
     def __init__(self, config, seeds):
         self.config = config
         self.draws, self.places, _ = (np.random.default_rng(seed) for seed in seeds.spawn(3))
-        share, audit = config.share, config.audit_share
+        share, audit = config.budget_share, config.audit_share
         self.tokens = type(share)(config.initial_credit)  # exact fractions of a token
         self.cap = config.burst - bool(audit)
         self.repaid = share * 0
@@ -26,7 +26,7 @@ class NaiveQuerier:
     @property
     def earned(self):
         lent = self.config.initial_credit and self.records < self.config.stream_length
-        return self.config.share - (self.repaid if lent else 0)
+        return self.config.budget_share - (self.repaid if lent else 0)
 
     @property
     def free(self):
@@ -36,7 +36,7 @@ class NaiveQuerier:
         ahead = self.block - behind % self.block if behind >= 0 else -behind
         return self.tokens - max(0, 1 - ahead * self.earned)
 
-    def decide(self, ids, utility, *, cold):
+    def select_requests(self, ids, utility, *, cold):
         """Return (id, utility, propensity, audit, selected) of those that are asked for."""
         asked = []
         for id, u in zip(ids, utility.tolist(), strict=True):
@@ -78,7 +78,7 @@ class NaiveQuerier:
 
     def even_share(self):
         earned = self.rule_share()
-        horizon = max(50.0, 5.0 / float(self.config.share))
+        horizon = max(50.0, 5.0 / float(self.config.budget_share))
         share = earned + (float(self.free) - 1.0) / horizon
         return min(max(share, 0.0), 3.0 * earned, 1.0)
 

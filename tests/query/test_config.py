@@ -31,9 +31,9 @@ def test_a_setting_out_of_range_is_refused_by_name(wrong):
 
 
 def test_the_budget_is_the_decimal_it_is_written_as():
-    assert QueryConfig(budget=0.1).share == Fraction(1, 10)
-    assert QueryConfig(budget=np.float64(0.07)).share == Fraction(7, 100)
-    assert QueryConfig(budget=1e-05).share == Fraction(1, 100_000)
+    assert QueryConfig(budget=0.1).budget_share == Fraction(1, 10)
+    assert QueryConfig(budget=np.float64(0.07)).budget_share == Fraction(7, 100)
+    assert QueryConfig(budget=1e-05).budget_share == Fraction(1, 100_000)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def strategies(draw):
     }
     if draw(st.booleans()) and kept["budget"] > 0.001:
         initial_credit = draw(st.integers(1, kept["burst"] - 1))
-        least = int(3 * initial_credit / QueryConfig(budget=kept["budget"]).share) + 1
+        least = int(3 * initial_credit / QueryConfig(budget=kept["budget"]).budget_share) + 1
         kept |= {
             "initial_credit": initial_credit,
             "stream_length": least + draw(st.integers(0, 99)),
@@ -49,15 +49,15 @@ PARTS = st.lists(st.tuples(st.integers(0, 400), st.booleans()), min_size=1, max_
 @given(strategies(), st.integers(0, 99), st.sampled_from(sorted(UTILITIES)), PARTS)
 def test_batches_are_answered_as_their_records_one_by_one(strategy, seed, kind, parts):
     one = Querier(strategy, np.random.SeedSequence(seed))
-    one.widen(1)
+    one.set_n_features(1)
     naive = NaiveQuerier(strategy, np.random.SeedSequence(seed))
     ends = np.cumsum([0, *(size for size, _ in parts)]).tolist()
     utility = UTILITIES[kind](np.random.default_rng(seed), ends[-1])
     X = utility.astype(np.float32)[:, None]
     for (_, cold), (a, b) in zip(parts, pairwise(ends), strict=True):
         ids = [str(i) for i in range(a, b)]
-        asked = one.decide(ids, X[a:b], utility[a:b], cold=cold)
-        expected = naive.decide(ids, utility[a:b], cold=cold)
+        asked = one.select_requests(ids, X[a:b], utility[a:b], cold=cold)
+        expected = naive.select_requests(ids, utility[a:b], cold=cold)
         assert asked.ids == [id for id, *_ in expected]
         for k, name in enumerate(("utility", "propensity", "audit", "selected"), start=1):
             told = np.array([row[k] for row in expected], dtype=getattr(asked, name).dtype)
@@ -80,11 +80,11 @@ def test_a_batch_is_answered_as_its_parts(selection):
     X = utility.astype(np.float32)[:, None]
     for size in (1, 90, 500):
         one, ids, chances = Querier(strategy, np.random.SeedSequence(3)), [], []
-        one.widen(1)
+        one.set_n_features(1)
         for start in range(0, 500, size):
             part = slice(start, min(start + size, 500))
             named = [str(i) for i in range(part.start, part.stop)]
-            asked = one.decide(named, X[part], utility[part], cold=False)
+            asked = one.select_requests(named, X[part], utility[part], cold=False)
             ids, chances = ids + asked.ids, chances + asked.propensity.tolist()
         answers.append((ids, chances, repr(one.state())))
     assert answers[0] == answers[1] == answers[2]

@@ -7,7 +7,7 @@ from streamboost.query.pool import Pool
 
 def filled(utilities, size=6):
     pool = Pool(size)
-    pool.widen(1)
+    pool.set_n_features(1)
     for i, utility in enumerate(utilities):
         pool.admit(f"r{i}", np.array([utility], dtype=np.float32), utility)
     return pool
@@ -47,7 +47,7 @@ def test_a_record_leaves_when_the_pool_is_full_unless_it_was_taken():
 
 def test_an_id_that_comes_again_stands_for_the_newer_record():
     pool = Pool(3)
-    pool.widen(1)
+    pool.set_n_features(1)
     row = np.zeros(1, dtype=np.float32)
     for id, utility in [("a", 0.1), ("b", 0.2), ("a", 0.3), ("c", 0.4)]:
         pool.admit(id, row, utility)

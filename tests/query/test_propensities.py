@@ -26,7 +26,7 @@ def test_at_random_a_requests_propensity_is_an_even_share():
     requests = decide(one, stream(3000))
     assert (requests.propensity >= 1 / one.budget.block).all()
     assert (
-        requests.propensity <= one.budget.inclusion_probability(3 * one.budget.earned_per_record)
+        requests.propensity <= one.budget.inclusion_probability(3 * one.budget.tokens_per_record)
     ).all()
 
 
@@ -86,9 +86,9 @@ def test_an_audit_falls_on_a_record_as_often_as_its_propensity_says(audit):
         budget = TokenBudget(Fraction(1, 2), 20, Fraction(str(audit)))
         generator = np.random.default_rng(seed)
         for i in range(block + 1):
-            budget.arrive(generator)
-            hits[i - 1] += budget.audited
-            if budget.audited:
+            budget.count_arrivals(generator)
+            hits[i - 1] += budget.is_audited
+            if budget.is_audited:
                 break
     p = 1 / block
     assert np.abs(hits / 10_000 - p).max() < 4.5 * np.sqrt(p * (1 - p) / 10_000)

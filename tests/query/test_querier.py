@@ -29,7 +29,7 @@ def strategies(draw):
         kept["selection"] = draw(st.sampled_from(SELECTIONS))
     if draw(st.booleans()):
         initial_credit = draw(st.integers(1, kept["burst"] - 1))
-        least = int(3 * initial_credit / QueryConfig(budget=kept["budget"]).share) + 1
+        least = int(3 * initial_credit / QueryConfig(budget=kept["budget"]).budget_share) + 1
         kept |= {
             "initial_credit": initial_credit,
             "stream_length": least + draw(st.integers(0, 200)),
@@ -46,7 +46,7 @@ BATCHES = st.lists(
 @given(strategies(), st.integers(0, 9), BATCHES)
 def test_requests_stay_within_budget_over_any_stream_delay_and_restart(strategy, seed, batches):
     one = Querier(strategy, np.random.SeedSequence(seed))
-    one.widen(1)
+    one.set_n_features(1)
     asked, ids, unanswered = [], set(), []
     for size, cold, restart, answers in batches:
         if restart:
@@ -64,11 +64,11 @@ def test_requests_stay_within_budget_over_any_stream_delay_and_restart(strategy,
             unanswered += got.ids
         one.exclude(unanswered[:answers])
         del unanswered[:answers]
-    level = np.concatenate([[0], np.cumsum(asked)]) * strategy.share.denominator
-    level = level - np.arange(len(level)) * strategy.share.numerator
-    assert level.max() <= strategy.initial_credit * strategy.share.denominator
+    level = np.concatenate([[0], np.cumsum(asked)]) * strategy.budget_share.denominator
+    level = level - np.arange(len(level)) * strategy.budget_share.numerator
+    assert level.max() <= strategy.initial_credit * strategy.budget_share.denominator
     assert level[strategy.stream_length or 0 :].max(initial=0) <= 0
-    allowed = strategy.burst * strategy.share.denominator
+    allowed = strategy.burst * strategy.budget_share.denominator
     assert (level - np.minimum.accumulate(level)).max() <= allowed
     assert one.ledger(answered=0, expired=0).requests == sum(asked)
 
@@ -78,10 +78,10 @@ def test_requests_stay_within_budget_over_any_stream_delay_and_restart(strategy,
 def test_answers_do_not_depend_on_how_any_stream_is_cut_or_restarted(strategy, cuts, cold):
     utility = stream(150)
     whole = Querier(strategy, np.random.SeedSequence(1))
-    whole.widen(1)
+    whole.set_n_features(1)
     expected = decide(whole, utility, cold=cold)
     one, parts = Querier(strategy, np.random.SeedSequence(1)), []
-    one.widen(1)
+    one.set_n_features(1)
     for a, b in pairwise([0, *sorted(cuts), 150]):
         parts.append(decide(one, utility[a:b], start=a, cold=cold))
         resumed = Querier(strategy, np.random.SeedSequence(2))
@@ -131,6 +131,6 @@ def test_savings_are_spent_at_no_more_than_three_times_the_earnings():
     one = querier(budget=0.1, selection="variable_uncertainty")
     decide(one, np.full(1000, -1e12))  # below any threshold: the selection asks for none of them
     assert one.budget.tokens > 18
-    at_most = 3 * one.budget.earned_per_record
+    at_most = 3 * one.budget.tokens_per_record
     requests = decide(one, stream(30), cold=True)
     assert np.isclose(requests.propensity.max(), one.budget.inclusion_probability(at_most))

@@ -28,7 +28,7 @@ def test_a_standing_pool_is_asked_in_rounds_without_a_new_record():
     one = pool(budget=0.25)
     utility = stream(40)
     first = decide(one, utility)
-    more = [one.ask(4, cold=False) for _ in range(3)]
+    more = [one.request_from_pool(4, cold=False) for _ in range(3)]
     asked = [*first.ids, *(i for round in more for i in round.ids)]
     assert asked[:4] == first.ids
     assert set(asked) == {str(i) for i in np.argsort(utility)[-10:]}
@@ -37,9 +37,9 @@ def test_a_standing_pool_is_asked_in_rounds_without_a_new_record():
 
 def test_a_round_needs_a_pool_and_a_size():
     with pytest.raises(ConfigurationError, match='choose mode "pool"'):
-        querier().ask(5, cold=False)
+        querier().request_from_pool(5, cold=False)
     with pytest.raises(ConfigurationError, match="n, the requests of a round, is 0"):
-        pool().ask(0, cold=False)
+        pool().request_from_pool(0, cold=False)
 
 
 def test_in_a_pool_audits_fall_on_records_that_leave_it_whether_or_not_they_were_useful():

@@ -71,7 +71,7 @@ def test_useful_records_and_doubtful_ones_have_the_better_chances():
     one = querier(2, budget=0.1)
     utility, sure = stream(4_000), np.random.default_rng(8).uniform(0.5, 1.0, 4_000)
     X = utility.astype(np.float32)[:, None]
-    chances = one.decide(
+    chances = one.select_requests(
         [str(i) for i in range(4_000)], X, utility, sure, cold=False
     ).inclusion_probabilities
     late = slice(500, None)
@@ -83,13 +83,15 @@ def test_useful_records_and_doubtful_ones_have_the_better_chances():
 def test_the_mean_of_densities_is_one():
     ranks = np.arange(1_000) / 1_000
     sure = np.random.default_rng(4).permutation(np.linspace(0.5, 1.0, 1_000))
-    density = SizeMeasure(0.05).densities(np.column_stack([ranks, ranks + 0.001]), sure)
+    density = SizeMeasure(0.05).relative_probabilities(
+        np.column_stack([ranks, ranks + 0.001]), sure
+    )
     assert density.mean() == pytest.approx(1.0, abs=0.05)
 
 
 def test_records_that_tie_have_the_same_density():
     ranks = np.array([[0.0, 0.5], [0.0, 0.5], [0.5, 1.0]])
-    density = SizeMeasure(0.05).densities(ranks, None)
+    density = SizeMeasure(0.05).relative_probabilities(ranks, None)
     assert density[0] == density[1] > density[2]
     assert density[[0, 2]].mean() == pytest.approx(1.0)
 
@@ -98,11 +100,16 @@ def test_doubts_go_by_their_mean_over_the_newest_500_however_many_arrive_togethe
     sure = np.random.default_rng(4).random(1_200)
     whole, parts, mean, alike = SizeMeasure(0.05), SizeMeasure(0.05), 0.0, np.full((1_200, 2), 0.5)
     alike[:, 1] += 0.001
-    found = whole.densities(alike, sure)
-    cut = [parts.densities(alike[i : i + 7], sure[i : i + 7]) for i in range(0, 1_200, 7)]
+    found = whole.relative_probabilities(alike, sure)
+    cut = [
+        parts.relative_probabilities(alike[i : i + 7], sure[i : i + 7]) for i in range(0, 1_200, 7)
+    ]
     np.testing.assert_array_equal(found, np.concatenate(cut))
     assert parts.state() == whole.state()
-    doubt, by_rank = np.sqrt(sure * (1.0 - sure)), SizeMeasure(0.05).densities(alike[:1], None)[0]
+    doubt, by_rank = (
+        np.sqrt(sure * (1.0 - sure)),
+        SizeMeasure(0.05).relative_probabilities(alike[:1], None)[0],
+    )
     for n, one in enumerate(doubt):
         mean += (one - mean) / min(n + 1, 500)
         assert found[n] == pytest.approx(0.2 / 0.9 * one / mean + 0.7 / 0.9 * by_rank)
@@ -121,7 +128,7 @@ def test_what_is_set_apart_for_asking_again_is_there_when_it_falls_due():
     bought = []
     for density, draw in rng.random((n, 2)):
         asked, _ = ask(one, [2 * density], [draw])
-        again = one.due_relabels if rng.random() < 0.05 else 0
+        again = one.n_due_relabels if rng.random() < 0.05 else 0
         one.charge_relabels(again)
         bought.append(len(asked) + again)
     total = np.cumsum(bought)
@@ -139,7 +146,7 @@ def test_where_every_label_could_be_bought_asking_again_leaves_some_unasked():
     total = []
     for density, draw in rng.random((n, 2)):
         asked, _ = ask(one, [2 * density], [draw])
-        again = one.due_relabels
+        again = one.n_due_relabels
         one.charge_relabels(again)
         total.append(len(asked) + again)
     assert (np.cumsum(total) <= np.arange(1, n + 1)).all()

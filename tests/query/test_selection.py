@@ -11,7 +11,7 @@ from streamboost.query.window import UtilityWindow
 
 def window(utilities):
     kept = UtilityWindow(len(utilities))
-    kept.widen(1)
+    kept.set_n_features(1)
     for utility in utilities:
         kept.push(np.zeros(1, dtype=np.float32), utility)
     return kept
@@ -21,13 +21,13 @@ def saved(tokens, share=Fraction(1, 10)):
     """Return a budget without audits whose balance is at least `tokens`."""
     budget = TokenBudget(share, 50, Fraction(0))
     while budget.spendable_tokens < tokens:
-        budget.arrive(np.random.default_rng(0))
+        budget.count_arrivals(np.random.default_rng(0))
     return budget
 
 
 def chance(selection, utility, budget):
     """Return the inclusion probability of a record that is ranked in the window KEPT."""
-    _, tell = selection.rate(np.array([utility]), KEPT, np.zeros(1))
+    _, tell = selection.candidates_and_probability(np.array([utility]), KEPT, np.zeros(1))
     return tell(0, budget)
 
 
@@ -37,10 +37,14 @@ KEPT = window(np.linspace(0, 1, 100, endpoint=False))
 @pytest.mark.parametrize("share", [0.05, 0.2])
 def test_even_spending_adds_savings_over_the_horizon_to_earnings_at_most_threefold(share):
     budget = saved(1, Fraction(str(share)))
-    assert EvenSpending(share).share(budget) == pytest.approx(share)
+    assert EvenSpending(share).request_probability(budget) == pytest.approx(share)
     budget = saved(3, Fraction(str(share)))
-    assert EvenSpending(share).share(budget) == pytest.approx(share + 2 / max(50, 5 / share))
-    assert EvenSpending(share).share(saved(40, Fraction(str(share)))) == pytest.approx(3 * share)
+    assert EvenSpending(share).request_probability(budget) == pytest.approx(
+        share + 2 / max(50, 5 / share)
+    )
+    assert EvenSpending(share).request_probability(
+        saved(40, Fraction(str(share)))
+    ) == pytest.approx(3 * share)
 
 
 def test_the_quantile_filter_asks_from_its_quantile_on():

@@ -50,5 +50,5 @@ def test_utilities_of_probabilities_lie_between_0_and_1(rows):
 
 @pytest.mark.parametrize("name", UTILITIES)
 def test_no_records_have_no_utilities(name):
-    shape = (0,) if UTILITIES[name].needs == "margins" else (0, 3)
+    shape = (0,) if UTILITIES[name].required_input == "margins" else (0, 3)
     assert UTILITIES[name].measure(np.empty(shape)).shape == (0,)

@@ -19,8 +19,8 @@ def spend(budget, seed, wishes):
     places = np.random.default_rng(seed)
     answers = []
     for wish in wishes:
-        budget.arrive(places)
-        wanted = bool(wish and budget.affordable)
+        budget.count_arrivals(places)
+        wanted = bool(wish and budget.n_affordable)
         answers.append((wanted, *budget.charge_record(wanted)))
     return np.array(answers, dtype=bool).reshape(-1, 3)
 
@@ -82,11 +82,11 @@ def test_a_resumed_budget_goes_on_as_if_never_stopped(share, burst, audit, wishe
             resumed.resume(budget.state())
             twin = np.random.default_rng(0)
             twin.bit_generator.state = places.bit_generator.state
-        budget.arrive(places)
-        answer = budget.charge_record(wish and budget.affordable)
+        budget.count_arrivals(places)
+        answer = budget.charge_record(wish and budget.n_affordable)
         if i >= stop:
-            resumed.arrive(twin)
-            assert resumed.charge_record(wish and resumed.affordable) == answer
+            resumed.count_arrivals(twin)
+            assert resumed.charge_record(wish and resumed.n_affordable) == answer
             assert resumed.state() == budget.state()
 
 
@@ -154,8 +154,8 @@ def test_tokens_count_what_is_saved_and_what_is_set_apart():
     budget = TokenBudget(Fraction(1, 10), 20, Fraction(1, 10))
     spend(budget, 0, [False] * 9)
     assert budget.tokens == 0.9
-    budget.arrive(np.random.default_rng(0))  # first block: one token is reserved
-    assert (budget.tokens, budget.affordable) == (1.0, 0)
+    budget.count_arrivals(np.random.default_rng(0))  # first block: one token is reserved
+    assert (budget.tokens, budget.n_affordable) == (1.0, 0)
 
 
 def test_the_chance_of_either_asking_is_one_minus_neither():

@@ -7,7 +7,7 @@ from streamboost.query.window import UtilityWindow
 
 def filled(utilities, size=5, n_features=1):
     window = UtilityWindow(size)
-    window.widen(n_features)
+    window.set_n_features(n_features)
     for utility in utilities:
         window.push(np.full(n_features, utility, dtype=np.float32), utility)
     return window
@@ -63,7 +63,7 @@ def test_the_same_version_measures_nothing():
 
 def test_records_kept_from_before_a_feature_miss_it():
     window = filled([1.0], n_features=1)
-    window.widen(3)
+    window.set_n_features(3)
     _, arrays = window.state()
     np.testing.assert_array_equal(arrays["X"], np.array([[1, np.nan, np.nan]], dtype=np.float32))
 

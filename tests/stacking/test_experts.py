@@ -9,7 +9,7 @@ from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.errors import ConfigurationError
 from streamboost.features import Features
 from streamboost.learner import QueryConfig, Schedule, StreamLearner
-from streamboost.stacking.experts import EXPERTS, as_experts
+from streamboost.stacking.experts import EXPERTS, as_expert_names
 
 ALL = QueryConfig(budget=1.0)
 NAMES = [
@@ -48,7 +48,7 @@ def served(learner, start, stop, *, batch=1, delay=0, width=3):
     ids=str,
 )
 def test_experts_are_named_one_by_one_or_all_at_once(given, wanted):
-    assert as_experts(given) == wanted
+    assert as_expert_names(given) == wanted
     assert small(experts=given).experts == wanted
 
 
@@ -94,7 +94,7 @@ def test_a_learner_restored_at_every_step_says_the_same_bit_for_bit(delay):
         if start == 52:
             width = 5  # columns join
             for one in (steady, stopped):
-                one.widen(width)
+                one.set_n_features(width)
         first = served(steady, start, start + 13, delay=delay, width=width)
         for i in range(start, start + 13):
             stopped = StreamLearner.restore(stopped.snapshot())

@@ -34,7 +34,7 @@ def test_labels_are_counted_after_the_one_that_was_the_newest_on_arrival(delay):
         waiting.append((expert.newest, label, weight))
         if len(waiting) > delay:
             pairs.append(waiting.popleft())
-            expert.learn_after(*pairs[-1])
+            expert.learn_transition(*pairs[-1])
             assert expert.newest == pairs[-1][1]
             known = max(k for _, k, _ in pairs) + 1
             np.testing.assert_allclose(
@@ -50,7 +50,7 @@ def test_with_late_labels_runs_are_followed_as_far_as_they_are_long():
             right.append(says(expert, 3).argmax() == label)
             waiting.append((expert.newest, label))
             if len(waiting) > delay:
-                expert.learn_after(*waiting.popleft(), 1.0)
+                expert.learn_transition(*waiting.popleft(), 1.0)
         assert low < np.mean(right[500:]) < high
 
 
@@ -60,8 +60,8 @@ def test_before_the_first_label_nothing_is_said():
 
 def test_of_classes_that_it_does_not_know_it_says_nothing():
     expert = LabelTransitionModel()
-    expert.learn_after(-1, 0, 1.0)
-    expert.learn_after(0, 1, 1.0)
+    expert.learn_transition(-1, 0, 1.0)
+    expert.learn_transition(0, 1, 1.0)
     assert says(expert, 3)[2] == -9.0
 
 
@@ -69,7 +69,7 @@ def test_classes_beyond_its_table_are_passed_over(monkeypatch):
     monkeypatch.setattr(online, "MOST_CLASSES", 3)
     expert = LabelTransitionModel()
     for before, k in [(-1, 0), (0, 2), (2, 3), (-1, 9), (-1, 1)]:
-        expert.learn_after(before, k, 1.0)
+        expert.learn_transition(before, k, 1.0)
         assert expert.newest == (k if k < 3 else -1)
     assert expert.state()[1]["counts"].shape == (3, 3)
     assert expert.state()[1]["counts"].sum() == 1
@@ -78,9 +78,9 @@ def test_classes_beyond_its_table_are_passed_over(monkeypatch):
 def test_an_expert_resumed_goes_on():
     expert, twin = LabelTransitionModel(), LabelTransitionModel()
     for before, k in [(-1, 0), (0, 1), (1, 0), (0, 1)]:
-        expert.learn_after(before, k, 1.0)
+        expert.learn_transition(before, k, 1.0)
     twin.resume(*expert.state())
     for one in (expert, twin):
-        one.learn_after(1, 4, 2.0)
-        one.learn_after(4, 1, 2.0)
+        one.learn_transition(1, 4, 2.0)
+        one.learn_transition(4, 1, 2.0)
     np.testing.assert_array_equal(says(expert, 5), says(twin, 5))

@@ -7,7 +7,7 @@ from learner.small_learner import IDS, X, Y, learn, small
 from streamboost.learner import QueryConfig, Schedule, StreamLearner
 from streamboost.stacking import neighbours
 from streamboost.stacking.experts import TREES, ExpertRecords, RunningScaler
-from streamboost.stacking.neighbours import Neighbours
+from streamboost.stacking.neighbours import NeighboursExpert
 
 the_committee = cache(lambda: small().estimator.train(X[:100], np.array(Y[:100]), seed=1))
 
@@ -15,9 +15,9 @@ the_committee = cache(lambda: small().estimator.train(X[:100], np.array(Y[:100])
 def taught(n, width=3):
     """Return neighbours that know the first rows, which have columns more."""
     scale = RunningScaler()
-    expert = Neighbours(scale)
+    expert = NeighboursExpert(scale)
     for part in (scale, expert):
-        part.widen(width)
+        part.set_n_features(width)
     wide = np.ascontiguousarray(np.hstack([X, X[:, ::-1]])[:, :width])
     for i in range(n):
         scale.learn(wide[i])
@@ -54,8 +54,8 @@ def test_leaves_are_those_of_the_committee_that_serves():
 
 def test_rows_learned_between_two_words_are_read_as_those_learned_before_both():
     steady = taught(120)[0]
-    asked = Neighbours(steady._scale)
-    asked.widen(3)
+    asked = NeighboursExpert(steady._scale)
+    asked.set_n_features(3)
     for i in range(120):
         asked.learn(the_committee(), X[i], Y[i], ["low", "middle", "high"].index(Y[i]), 1.0)
         if i % 7 == 0:

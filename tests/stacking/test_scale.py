@@ -9,7 +9,7 @@ X[RNG.random(X.shape) < 0.1] = np.nan
 
 def scale_of(rows):
     scale = RunningScaler()
-    scale.widen(rows.shape[1])
+    scale.set_n_features(rows.shape[1])
     for row in rows:
         scale.learn(row)
     return scale
@@ -51,7 +51,7 @@ def test_numbers_as_large_as_can_be_are_taken():
 
 def test_columns_that_join_begin_anew_and_a_scale_resumed_goes_on():
     scale, twin = scale_of(X[:50, :2]), RunningScaler()
-    scale.widen(3)
+    scale.set_n_features(3)
     twin.resume(scale.state())
     for one in (scale, twin):
         for row in X[50:150]:

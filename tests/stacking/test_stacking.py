@@ -25,7 +25,7 @@ two = cache(lambda: committee_of("ab"))
 def blend_of(*experts, labels="ab"):
     """Return a blend that learned a few labels."""
     blend = OnlineStacking(("committee", *experts))
-    blend.widen(3)
+    blend.set_n_features(3)
     for i, label in enumerate(labels):
         blend.learn("", X[i], label)
     return blend
@@ -42,7 +42,7 @@ def say(blend, logs, committee=None):
 def told(blend, logs, label, weight=1.0, committee=None):
     """Let a label be learned of a record of which the experts had said `logs` (E, K)."""
     committee = committee or two()
-    blend.cache(["x"], say(blend, logs, committee))
+    blend.cache_predictions(["x"], say(blend, logs, committee))
     blend.learn("x", X[0], label, weight, committee)
 
 
@@ -99,7 +99,7 @@ def test_an_expert_that_was_left_out_comes_back_when_it_is_right():
 
 def test_what_was_said_on_arrival_counts_and_not_what_is_said_when_the_label_comes():
     early, late, now = (blend_of("transitions") for _ in range(3))
-    early.cache(["x"], say(early, np.log([[0.2, 0.8], [0.9, 0.1]])))
+    early.cache_predictions(["x"], say(early, np.log([[0.2, 0.8], [0.9, 0.1]])))
     early.score(two(), ROW)
     early.learn("x", X[0], "b", 1.0, two())
     told(late, np.log([[0.2, 0.8], [0.9, 0.1]]), "b")
@@ -109,7 +109,7 @@ def test_what_was_said_on_arrival_counts_and_not_what_is_said_when_the_label_com
 
 def test_a_record_that_nobody_remembers_is_judged_by_what_is_said_of_it_now():
     asked, unasked = blend_of("transitions", "linear"), blend_of("transitions", "linear")
-    asked.cache(["x"], asked.score(two(), ROW))
+    asked.cache_predictions(["x"], asked.score(two(), ROW))
     for blend in (asked, unasked):
         blend.learn("x", ROW[0], "b", 1.0, two())
     np.testing.assert_allclose(asked.weights, unasked.weights, rtol=1e-6)
@@ -149,7 +149,7 @@ def test_labels_that_nobody_could_know_teach_no_weights():
     start = blend.weights.copy()
     logs = np.log([[0.2, 0.7, 0.1]] * 3)
     told(blend, logs, "c")
-    blend.cache(["x"], say(blend, logs))
+    blend.cache_predictions(["x"], say(blend, logs))
     blend.learn("x", X[0], "never heard of", 1.0, two())
     blend.learn("before there is a committee", X[0], "a")
     assert blend.weights.tolist() == start.tolist()
@@ -175,7 +175,7 @@ def test_the_edition_is_the_committee_s_whatever_the_experts_learn():
 
 def test_a_committee_that_speaks_alone_has_an_edition_for_each_correction():
     blend = OnlineStacking(("committee",), PER_LABEL)
-    blend.widen(3)
+    blend.set_n_features(3)
     start = blend.model_version(two())
     blend.learn("x", X[0], "a", 1.0, two())
     assert blend.model_version(two()) == start + 1

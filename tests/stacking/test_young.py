@@ -1,4 +1,4 @@
-"""Young committees: births, weights after a change, and their state."""
+"""Recent committees: members, weights after a change, and their state."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from learner.small_learner import assert_same, small
 
 from streamboost import QueryConfig, WorkingSet
 from streamboost.stacking.experts import EXPERTS
-from streamboost.stacking.young import YoungCommittees
+from streamboost.stacking.young import RecentCommittees
 
 BEFORE = tuple(name for name in EXPERTS if name != "young")
 RARE = 0.05
@@ -48,12 +48,12 @@ def after():
 def test_after_a_change_committees_born_after_it_lead(after):
     learner, right, _ = after
     young = learner._stacking.young
-    trained, m = young.trained, len(young.trained)
+    trained, m = young.trained_committees, len(young.trained_committees)
     weights = young.weights[1 : 1 + m] + young.weights[1 + m :]
     leader = trained[int(weights.argmax())]
-    assert young.mass > 0.5
+    assert young.total_weight > 0.5
     assert leader.order >= 0.09 * 1_000, "it has no label from before the change"
-    assert learner.expert_weights["young"] == young.mass
+    assert learner.expert_weights["young"] == young.total_weight
     assert sum(learner.expert_weights.values()) == pytest.approx(1.0)
     _, without, _ = changed(experts=BEFORE)
     assert right[1_000:].mean() > without[1_000:].mean() + 0.05
@@ -76,7 +76,7 @@ def test_scorers_predict_as_the_learner_and_get_each_committee_as_its_own_table(
     scorer.load_scoring_state(state)
     np.testing.assert_array_equal(scorer.score(X).probabilities, learner.score(X).probabilities)
     orders = {int(name.split(".")[1]) for name in state if name.startswith("young.")}
-    assert orders == {birth.order for birth in learner._stacking.young.trained}
+    assert orders == {member.order for member in learner._stacking.young.trained_committees}
 
 
 def test_committees_are_trained_only_with_the_others():
@@ -84,37 +84,37 @@ def test_committees_are_trained_only_with_the_others():
     X, y = changing(600, 300)
     for i in range(0, 600, 10):
         before = learner.committee.version if learner.committee else 0
-        trained = [birth.n_labels for birth in learner._stacking.young.births]
+        trained = [member.n_labels for member in learner._stacking.young.members]
         served(X[i : i + 10], y[i : i + 10], learner)
-        now = [birth.n_labels for birth in learner._stacking.young.births]
+        now = [member.n_labels for member in learner._stacking.young.members]
         if learner.committee and learner.committee.version == before:
             assert now[: len(trained)] == trained or len(now) < len(trained)
         versions.add(before)
     assert len(versions) > 3
 
 
-def test_the_ages_of_births_double():
-    young = YoungCommittees()
+def test_the_ages_of_recent_committees_double():
+    young = RecentCommittees()
     for n in range(1, 3_001):
-        young.advance(n, RARE)
-    ages = np.array([3_000 - birth.order for birth in young.births])
+        young.add_if_due(n, RARE)
+    ages = np.array([3_000 - member.order for member in young.members])
     assert (ages[:-2] >= 2 * np.maximum(ages[2:], 8)).all()
     assert 10 <= len(ages) <= 24
 
 
-def test_births_are_further_apart_where_labels_are_frequent():
-    rare, frequent = YoungCommittees(), YoungCommittees()
+def test_committees_are_further_apart_where_labels_are_frequent():
+    rare, frequent = RecentCommittees(), RecentCommittees()
     for n in range(1, 2_001):
-        rare.advance(n, RARE)
-        frequent.advance(n, 1.0)
-    assert len(frequent.births) == 2 < len(rare.births)
+        rare.add_if_due(n, RARE)
+        frequent.add_if_due(n, 1.0)
+    assert len(frequent.members) == 2 < len(rare.members)
 
 
-def test_births_whose_labels_are_the_whole_working_set_are_removed():
+def test_committees_whose_labels_are_the_whole_working_set_are_removed():
     learner = small(query=QueryConfig(budget=0.1), working_set=WorkingSet(size=60))
     served(*changing(), learner)
     assert learner.n_labels > 2 * 60
-    orders = [birth.order for birth in learner._stacking.young.births]
+    orders = [member.order for member in learner._stacking.young.members]
     assert orders
     assert min(orders) >= learner.n_labels - 60 - 25  # since the newest training
 
@@ -123,11 +123,13 @@ def test_renamed_classes_train_the_committees_again():
     learner, _, X = changed()
     learner.rename("high", "very high")
     assert set(learner.predict(X)) <= {"low", "very high"}
-    births = learner._stacking.young.births
-    assert births
+    assert learner._stacking.young.members
     X, y = changing(300, 0, seed=3)
     served(X, np.where(y == "high", "very high", y), learner)
-    assert all("high" not in birth.committee.classes for birth in learner._stacking.young.trained)
+    assert all(
+        "high" not in member.committee.classes
+        for member in learner._stacking.young.trained_committees
+    )
 
 
 def test_after_all_classes_were_dropped_labels_of_others_are_learned():
@@ -137,12 +139,13 @@ def test_after_all_classes_were_dropped_labels_of_others_are_learned():
     for i in range(40):
         learner.learn([f"new {i}"], X[i : i + 1], ["ab"[int(X[i, 0] > 0.5)]])
     assert set(learner.predict(X)) == {"a", "b"}
-    assert learner._stacking.young.trained
+    assert learner._stacking.young.trained_committees
 
 
 def test_columns_may_join_after_they_were_trained():
     learner, _, X = changed()
-    widths = lambda: {one.committee.n_features for one in learner._stacking.young.trained}  # noqa: E731
+    young = learner._stacking.young
+    widths = lambda: {one.committee.n_features for one in young.trained_committees}  # noqa: E731
     learner.widen(5)
     assert widths() == {3}
     wider = np.hstack([X, np.full((len(X), 2), np.nan, dtype=np.float32)])

@@ -13,7 +13,7 @@ import msgspec
 
 from streamboost.errors import ConfigurationError
 
-__all__ = ["AvroCodec", "UnusableError"]
+__all__ = ["AvroCodec", "UnusableMessageError"]
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -31,7 +31,7 @@ _LEAST = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8}
 """Least bytes of a value by type; for strings and bytes, the bytes of their length."""
 
 
-class UnusableError(Exception):
+class UnusableMessageError(Exception):
     """A message or its schema is unusable; the text is the reason."""
 
 
@@ -47,7 +47,7 @@ class AvroCodec:
 
     Raises
     ------
-    UnusableError
+    UnusableMessageError
         When the schema is invalid, or when a few bytes could encode a value of unlimited size, as
         for a record that contains itself, or a list of zero-byte values.
 
@@ -71,31 +71,31 @@ class AvroCodec:
             whole = whole if self._is_record else {**_AROUND, "fields": [_INNER | {"type": whole}]}
             self._schema = self._library.parse_schema(whole, known)
             _SizeCalculator(known).value_sizes_of_type(self._schema)
-        except UnusableError:
+        except UnusableMessageError:
             raise
         except Exception as error:  # the library raises any error for an invalid schema
-            raise UnusableError(f"its schema cannot be used: {error!r}") from error
+            raise UnusableMessageError(f"its schema cannot be used: {error!r}") from error
 
     def decode(self, payload: bytes) -> bytes:
-        """Decode a value in Avro and return it as JSON; UnusableError for invalid bytes."""
+        """Decode a value in Avro and return it as JSON; UnusableMessageError for invalid bytes."""
         file = io.BytesIO(payload)
         try:
             value = self._library.schemaless_reader(file, self._schema, None)
             text = _encode(value if self._is_record else value["value"])
         except Exception as error:  # the library raises any error for invalid bytes
-            raise UnusableError(f"not of its schema: {_avro_error_text(error)}") from error
+            raise UnusableMessageError(f"not of its schema: {_avro_error_text(error)}") from error
         if (rest := len(payload) - file.tell()) > 0:
-            raise UnusableError(f"not of its schema: {rest} bytes more than one value has")
+            raise UnusableMessageError(f"not of its schema: {rest} bytes more than one value has")
         return text
 
     def encode(self, value: Any) -> bytes:
-        """Encode a value in Avro; UnusableError if the value does not match the schema."""
+        """Encode a value in Avro; UnusableMessageError if the value does not match the schema."""
         file = io.BytesIO()
         value = value if self._is_record else {"value": value}
         try:
             self._library.schemaless_writer(file, self._schema, value)
         except Exception as error:
-            raise UnusableError(f"not of its schema: {_avro_error_text(error)}") from error
+            raise UnusableMessageError(f"not of its schema: {_avro_error_text(error)}") from error
         return file.getvalue()
 
 
@@ -109,7 +109,8 @@ class _ValueSizes(NamedTuple):
 class _SizeCalculator:
     """Computes the sizes of encoded values, for each type of a schema.
 
-    Raises UnusableError for recursive types and lists of zero-byte values, whose size is unlimited.
+    Raises UnusableMessageError for recursive types and lists of zero-byte values, whose size is
+    unlimited.
     """
 
     def __init__(self, named_types: dict[str, Any]) -> None:
@@ -139,21 +140,25 @@ class _SizeCalculator:
             return _ValueSizes(1, 0)
         if kind == "array":
             if self.value_sizes_of_type(schema["items"]).least == 0:
-                raise UnusableError("its schema has a list of what takes no bytes: it has no bound")
+                raise UnusableMessageError(
+                    "its schema has a list of what takes no bytes: it has no bound"
+                )
             return _ValueSizes(1, 0)
         return self.value_sizes_of_type(kind)
 
     def _value_sizes_of_record(self, schema: Any) -> _ValueSizes:
         name = schema["name"]
         if name in self._within:
-            raise UnusableError(f"its schema has {name} within itself: how deep, nobody can tell")
+            raise UnusableMessageError(
+                f"its schema has {name} within itself: how deep, nobody can tell"
+            )
         if name not in self._known:
             self._within.add(name)
             each = [self.value_sizes_of_type(one["type"]) for one in schema["fields"]]
             self._within.discard(name)
             least, free = sum(one.least for one in each), sum(one.free for one in each)
             if free > _MOST_FREE:
-                raise UnusableError(
+                raise UnusableMessageError(
                     f"its schema has {free} values in {name} that take no bytes: it has no bound"
                 )
             self._known[name] = _ValueSizes(least, free + (least == 0))
@@ -177,11 +182,11 @@ def _limit_size_of_decimals(schema: Any) -> Any:
 
 def _decode_decimal(data: bytes, schema: Any, _: Any = None) -> Decimal:
     if len(data) > _LONGEST_DECIMAL:
-        raise UnusableError(f"a decimal of {len(data)} bytes, more than {_LONGEST_DECIMAL}")
+        raise UnusableMessageError(f"a decimal of {len(data)} bytes, more than {_LONGEST_DECIMAL}")
     digits = int.from_bytes(data, "big", signed=True)
     scale = schema.get("scale", 0)
     if not isinstance(scale, int) or not 0 <= scale <= 1_000:
-        raise UnusableError(f"a decimal with a scale of {scale!r}")
+        raise UnusableMessageError(f"a decimal with a scale of {scale!r}")
     return Decimal(digits).scaleb(-scale, Context(prec=4 * _LONGEST_DECIMAL))
 
 

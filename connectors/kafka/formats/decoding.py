@@ -13,7 +13,7 @@ import msgspec
 
 from streamboost.connectors.base import Message, Position
 from streamboost.connectors.kafka.cluster import KafkaCluster
-from streamboost.connectors.kafka.formats.avro import AvroCodec, UnusableError
+from streamboost.connectors.kafka.formats.avro import AvroCodec, UnusableMessageError
 from streamboost.connectors.kafka.formats.registry import Registry
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.errors import ConnectorError
@@ -98,7 +98,7 @@ class Decoder:
             return message
         try:
             text, name = self._decode_framed_value(payload), self._decode_record_id(message.key)
-        except UnusableError as error:
+        except UnusableMessageError as error:
             return msgspec.structs.replace(message, damage=str(error))
         return msgspec.structs.replace(message, payload=text, size=len(text), name=name)
 
@@ -108,12 +108,12 @@ class Decoder:
             return None
         try:
             return _record_id_from_key(self._decode_framed_value(key))
-        except UnusableError as error:
-            raise UnusableError(f"its key: {error}") from error
+        except UnusableMessageError as error:
+            raise UnusableMessageError(f"its key: {error}") from error
 
     def _decode_framed_value(self, framed_value: bytes) -> bytes:
         if len(framed_value) < FRAME.size or framed_value[0]:
-            raise UnusableError(
+            raise UnusableMessageError(
                 f"no {self._format} by a registry's schema: it does not begin with a zero byte and "
                 'the four of an id; where the topic holds plain JSON, write format = "json"'
             )
@@ -126,20 +126,22 @@ class Decoder:
         reader = self._readers.get(schema_id)
         if reader is None:
             if schema_id in self._wrong:
-                raise UnusableError(self._wrong[schema_id])
+                raise UnusableMessageError(self._wrong[schema_id])
             try:
                 reader = self._readers[schema_id] = self._load_codec_from_registry(schema_id)
-            except UnusableError as error:
+            except UnusableMessageError as error:
                 self._wrong[schema_id] = f"schema {schema_id}: {error}"
-                raise UnusableError(self._wrong[schema_id]) from error
+                raise UnusableMessageError(self._wrong[schema_id]) from error
         return reader
 
     def _load_codec_from_registry(self, schema_id: int) -> AvroCodec:
-        kept = self._registry.schema(schema_id)
+        kept = self._registry.get_schema(schema_id)
         if kept is None:
-            raise UnusableError(f"the schema registry {self._registry.url} has none of that id")
+            raise UnusableMessageError(
+                f"the schema registry {self._registry.url} has none of that id"
+            )
         if kept.kind != KINDS[self._format]:
-            raise UnusableError(f'it is of {kept.kind}, and the format is "{self._format}"')
+            raise UnusableMessageError(f'it is of {kept.kind}, and the format is "{self._format}"')
         return AvroCodec(kept.text, kept.named)
 
 
@@ -186,11 +188,11 @@ def _record_id_from_key(decoded_key: bytes) -> str:
     try:
         value = msgspec.json.decode(decoded_key)
     except msgspec.MsgspecError as error:
-        raise UnusableError(str(error)) from error
+        raise UnusableMessageError(str(error)) from error
     if isinstance(value, dict) and len(value) == 1:
         (value,) = value.values()
     if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
-        raise UnusableError(
+        raise UnusableMessageError(
             f"{decoded_key[:80].decode(errors='replace')} names no record: write text, a "
             "whole number, or a record of one such field"
         )

@@ -10,7 +10,7 @@ import msgspec
 
 from streamboost.connectors.base import ForwardedPayloads
 from streamboost.connectors.kafka.cluster import KafkaCluster
-from streamboost.connectors.kafka.formats.avro import AvroCodec, UnusableError
+from streamboost.connectors.kafka.formats.avro import AvroCodec, UnusableMessageError
 from streamboost.connectors.kafka.formats.decoding import FRAME, KINDS, Format, value_subject
 from streamboost.connectors.kafka.formats.output_schemas import (
     convert_for_avro,
@@ -63,7 +63,7 @@ class Encoder:
         Raises ConnectorError if the registry would refuse the schema.
         """
         registry, subject = self._registry, self._subject
-        if known := registry.id_and_version(subject, self._kind, self._text):
+        if known := registry.lookup_id_and_version(subject, self._kind, self._text):
             return f"{subject} has its schema, version {known[1]}"
         if (newest := registry.newest_schema(subject)) is None:
             return f"{subject} is registered with the first message"
@@ -85,7 +85,7 @@ class Encoder:
         self._avro = self._avro or AvroCodec(self._text)
         try:
             return self._avro.encode(convert_for_avro(msgspec.json.decode(payload), self._tables))
-        except UnusableError as error:
+        except UnusableMessageError as error:
             raise ConnectorError(
                 f"{self._subject}: a message cannot be written in its schema: {error}"
             ) from error

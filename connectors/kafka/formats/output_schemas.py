@@ -45,7 +45,7 @@ def mapping_fields(struct: type[msgspec.Struct]) -> list[str]:
     """Return the names of a struct's fields that are mappings with values of any type."""
     return [
         one.encode_name
-        for one in _inspect_struct(struct).fields
+        for one in _struct_type_info(struct).fields
         if isinstance(one.type, inspect.DictType)
         and isinstance(one.type.value_type, inspect.AnyType)
     ]
@@ -69,7 +69,7 @@ def _to_avro_value(value: Any) -> Any:
     return value
 
 
-def _inspect_struct(struct: type[msgspec.Struct]) -> inspect.StructType:
+def _struct_type_info(struct: type[msgspec.Struct]) -> inspect.StructType:
     found = inspect.type_info(struct)
     assert isinstance(found, inspect.StructType)
     return found
@@ -77,7 +77,7 @@ def _inspect_struct(struct: type[msgspec.Struct]) -> inspect.StructType:
 
 def _avro_schema_of_struct(struct: type[msgspec.Struct]) -> dict[str, Any]:
     fields = []
-    for one in _inspect_struct(struct).fields:
+    for one in _struct_type_info(struct).fields:
         made = _avro_schema_of_type(one.type)
         if one.required:
             fields.append({"name": one.encode_name, "type": made})

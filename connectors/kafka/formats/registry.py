@@ -78,7 +78,7 @@ class Registry:
     ca: str | None = None
     _client: Any = field(default=None, init=False, repr=False, compare=False)
 
-    def schema(self, id: int) -> RegisteredSchema | None:
+    def get_schema(self, id: int) -> RegisteredSchema | None:
         """Return the schema with this id, or None if it does not exist."""
         with self._translate_errors(f"schema {id}") as client:
             return self._load_schema_with_references(client, client.get_schema(id))
@@ -93,7 +93,7 @@ class Registry:
             )
         return None
 
-    def id_and_version(self, subject: str, kind: str, text: str) -> tuple[int, int] | None:
+    def lookup_id_and_version(self, subject: str, kind: str, text: str) -> tuple[int, int] | None:
         """Return id and version of the schema `text` in a subject; None if it is not registered."""
         from confluent_kafka.schema_registry import Schema
 
@@ -114,7 +114,9 @@ class Registry:
         """Register the schema `text` in a subject, if it is not registered yet; return its id."""
         from confluent_kafka.schema_registry import Schema
 
-        known = self.id_and_version(subject, kind, text)  # possible without the right to register
+        known = self.lookup_id_and_version(
+            subject, kind, text
+        )  # possible without the right to register
         if known is not None:
             return known[0]
         with self._translate_errors(f"subject {subject!r}") as client:

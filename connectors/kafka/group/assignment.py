@@ -12,19 +12,19 @@ from kafka.structs import ConsumerGroupMetadata
 
 from streamboost.connectors.base import Message, MessageMetadata
 
-__all__ = ["Assignment", "OutgoingWrite", "PolledBatch", "RebalanceListener"]
+__all__ = ["Assignment", "OutgoingMessage", "PolledBatch", "RebalanceListener"]
 
 
 class Assignment(NamedTuple):
     """Partitions that are assigned to a member of a consumer group.
 
     `partitions` are all of them, `changed` those assigned or revoked since the last poll, and
-    `changes` is the number of rebalances so far.
+    `n_rebalances` is the number of rebalances so far.
     """
 
     partitions: frozenset[int]
     changed: frozenset[int]
-    changes: int
+    n_rebalances: int
 
 
 class RebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
@@ -55,7 +55,7 @@ class RebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]  # the
             self._changed |= numbers
             self._changes += 1
 
-    def take_assignment(self, *, all_changed: bool) -> Assignment:
+    def pop_assignment_changes(self, *, all_changed: bool) -> Assignment:
         """Return the assignment with the partitions changed since the last call; forget changes.
 
         With `all_changed`, all partitions are reported as changed.
@@ -66,7 +66,7 @@ class RebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]  # the
             return Assignment(frozenset(self._ours), frozenset(changed), self._changes)
 
     @property
-    def changes(self) -> int:
+    def n_rebalances(self) -> int:
         """Number of rebalance callbacks so far."""
         with self._lock:
             return self._changes
@@ -85,7 +85,7 @@ class PolledBatch(NamedTuple):
     member: ConsumerGroupMetadata
 
 
-class OutgoingWrite(NamedTuple):
+class OutgoingMessage(NamedTuple):
     """Message to write to a topic; with `partition` None, the client chooses the partition."""
 
     topic: str

@@ -10,8 +10,8 @@ from kafka.admin import OffsetSpec
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
-    find_damage,
-    is_damaged,
+    find_damaged_offsets,
+    is_damage_error,
     message_from_record,
     poll_messages,
     retained_range,
@@ -57,7 +57,7 @@ class CommittedReader:
                     reach *= 8
                 return found
         except UnavailableError as error:
-            if not is_damaged(error):
+            if not is_damage_error(error):
                 raise
             raise ConnectorError(
                 f"{where}: the newest messages of partition {partition} are damaged: "
@@ -81,7 +81,7 @@ class CommittedReader:
                         start = message.offset + 1
                 return found
             except UnavailableError as error:
-                damage = is_damaged(error) and find_damage(
+                damage = is_damage_error(error) and find_damaged_offsets(
                     self._cluster, topic, {str(partition): start}
                 )
                 if not damage:
@@ -104,7 +104,7 @@ class CommittedReader:
     def _assigned_consumer(self, partition: TopicPartition) -> Iterator[KafkaConsumer]:
         """Context manager: yields the consumer, assigned to this partition only."""
         if self._consumer is None:
-            self._consumer = self._cluster.consumer(fetch_max_wait_ms=50)
+            self._consumer = self._cluster.create_consumer(fetch_max_wait_ms=50)
         try:
             self._consumer.assign([partition])
             yield self._consumer
@@ -116,7 +116,7 @@ class CommittedReader:
         self, consumer: KafkaConsumer, partition: TopicPartition, resource_name: str
     ) -> tuple[int, int]:
         """Wait until no transaction is open; return the partition's first and end offset."""
-        self._admin = self._admin or self._cluster.admin()
+        self._admin = self._admin or self._cluster.create_admin_client()
         deadline = time.monotonic() + _PATIENCE
         while True:
             with translate_errors(resource_name):

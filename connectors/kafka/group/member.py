@@ -37,16 +37,16 @@ from streamboost.connectors.kafka.cluster import (
 )
 from streamboost.connectors.kafka.consumer import (
     DamagedOffsets,
-    check_offset,
+    check_offset_is_retained,
     consumer_positions,
-    find_damage,
+    find_damaged_offsets,
     message_from_record,
     partition_numbers,
     poll_messages,
     retained_range,
 )
 from streamboost.connectors.kafka.group.assignment import (
-    OutgoingWrite,
+    OutgoingMessage,
     PolledBatch,
     RebalanceListener,
 )
@@ -55,7 +55,7 @@ from streamboost.connectors.kafka.internals import (
     request_group_rejoin,
     topic_id,
 )
-from streamboost.connectors.kafka.producer import RECREATE_REMEDY, MessageDispatcher, send_options
+from streamboost.connectors.kafka.producer import RECREATE_REMEDY, MessageDispatcher, send_arguments
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
 __all__ = ["KafkaMember", "PartitionsRevokedError"]
@@ -126,7 +126,7 @@ class KafkaMember:
         """
         if self._producer is not None:
             return
-        producer = self._cluster.producer(
+        producer = self._cluster.create_producer(
             transactional_id=self.name,
             transaction_timeout_ms=TRANSACTION_MS,
             metadata_max_age_ms=_METADATA_MS,
@@ -154,7 +154,7 @@ class KafkaMember:
                 damage = self._skip_damaged_messages(consumer, error)
             except _NOWHERE:
                 unsure = True  # a new partition without an offset, or an offset not retained
-            ownership = self._listener.take_assignment(all_changed=unsure)
+            ownership = self._listener.pop_assignment_changes(all_changed=unsure)
             member = consumer.group_metadata()
         if member.state == MemberState.REBALANCING:
             request_group_rejoin(consumer)
@@ -174,7 +174,7 @@ class KafkaMember:
 
         Raises ConnectorError if `on_corrupt` is "stop".
         """
-        damage = find_damage(self._cluster, self.topic, consumer_positions(consumer))
+        damage = find_damaged_offsets(self._cluster, self.topic, consumer_positions(consumer))
         if damage is not None and self._on_corrupt == "skip":
             drop_undecodable_records(consumer)
             self.seek_unchecked(damage.partition, damage.end)
@@ -192,7 +192,7 @@ class KafkaMember:
         consumer, at = self._subscribed_consumer(), TopicPartition(self.topic, partition)
         starts, ends = retained_range(consumer, [at], self._where)
         place = starts[at] if offset is None else offset
-        check_offset(self.topic, partition, place, starts[at], ends[at])
+        check_offset_is_retained(self.topic, partition, place, starts[at], ends[at])
         self.seek_unchecked(partition, place)
         return place
 
@@ -232,7 +232,10 @@ class KafkaMember:
         return len(numbers or ())
 
     def commit(
-        self, writes: Sequence[OutgoingWrite], next_offsets: Mapping[int, int], polled: PolledBatch
+        self,
+        writes: Sequence[OutgoingMessage],
+        next_offsets: Mapping[int, int],
+        polled: PolledBatch,
     ) -> None:
         """Commit messages and next offsets, by partition, in one transaction.
 
@@ -284,7 +287,7 @@ class KafkaMember:
         self._leave_group()
 
     @property
-    def identity(self) -> str | None:
+    def resource_id(self) -> str | None:
         """The topic's id, which changes if the topic is recreated; None if not reported."""
         return topic_id(self._subscribed_consumer(), self.topic)
 
@@ -296,7 +299,7 @@ class KafkaMember:
     def _subscribed_consumer(self) -> KafkaConsumer:
         """Return the consumer, subscribed as a member of the group."""
         if self._consumer is None:
-            self._consumer = self._cluster.consumer(group_id=self._group, **self._settings)
+            self._consumer = self._cluster.create_consumer(group_id=self._group, **self._settings)
             self._consumer.subscribe([self.topic], listener=self._listener)
         return self._consumer
 
@@ -304,13 +307,13 @@ class KafkaMember:
         self,
         producer: KafkaProducer,
         dispatcher: MessageDispatcher,
-        writes: Sequence[OutgoingWrite],
+        writes: Sequence[OutgoingMessage],
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         polled_batch: PolledBatch,
     ) -> None:
         producer.begin_transaction()
         for topic, partition, payload, about in writes:
-            dispatcher.send(topic, payload, partition=partition, **send_options(about))
+            dispatcher.send(topic, payload, partition=partition, **send_arguments(about))
         # All writes are in the open transaction before the group gets the offsets: see
         # `CommittedReader.newest_message`.
         dispatcher.await_acks(_PATIENCE)
@@ -327,7 +330,7 @@ class KafkaMember:
         now = ConsumerGroupMetadata() if self._consumer is None else self._consumer.group_metadata()
         then = polled_batch.member
         is_same = (now.generation_id, now.member_id) == (then.generation_id, then.member_id)
-        is_same = is_same and self._listener.changes == polled_batch.ownership.changes
+        is_same = is_same and self._listener.n_rebalances == polled_batch.ownership.n_rebalances
         if then.generation_id < 0 or not is_same:
             raise PartitionsRevokedError(
                 f"{self._where}: partitions went to other members of {self._group!r}"

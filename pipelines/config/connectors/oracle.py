@@ -9,7 +9,7 @@ from pydantic import Field, PlainValidator
 
 from streamboost.connectors.base import Source
 from streamboost.connectors.files.open import STDIN, file_source
-from streamboost.connectors.oracle.oracle import AnswersOracle, NotYetDueRecords
+from streamboost.connectors.oracle.oracle import AnswersOracle, DelayedAnswerIds
 from streamboost.connectors.oracle.table import OracleLabels
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.config.connectors.base import (
@@ -104,7 +104,7 @@ class OracleSection(Input):
         if self.delay:
             span = WindowSize.parse(self.delay)
             predictions = outputs["predictions"].create_tailing_source(whole)
-            young = NotYetDueRecords(predictions, span.records, span.milliseconds)
+            young = DelayedAnswerIds(predictions, span.records, span.milliseconds)
         return AnswersOracle(self._open_labels(context), asked, young)
 
     def oracle_summary(self, context: ConnectorContext) -> str:

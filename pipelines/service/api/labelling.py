@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from streamboost.connectors.messages.decoding import LONGEST_ID
-from streamboost.connectors.messages.labels import label_as_text
+from streamboost.connectors.messages.labels import label_from_json
 from streamboost.pipelines.service.api.common import CurrentUser, PipelineParam, error_descriptions
 from streamboost.pipelines.service.api.write import LabelValue
 from streamboost.pipelines.service.labelling.store import Action, EntryStage, LabellingEntry
@@ -67,7 +67,7 @@ def next_request(served: PipelineParam, user: CurrentUser) -> LeasedRequest:
 @router.post("/answer", responses=_WRITES)
 def answer_request(served: PipelineParam, user: CurrentUser, body: LabelAnswer) -> RecordedAction:
     """Store a label of the record, which is written after an undo window of a few seconds."""
-    return _recorded_action(served.queue.answer(user, body.id, label_as_text(body.label)))
+    return _recorded_action(served.queue.answer(user, body.id, label_from_json(body.label)))
 
 
 @router.post("/skip", responses=_WRITES)

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 from starlette.requests import Request
 
 from streamboost.connectors.messages.decoding import LONGEST_ID
-from streamboost.connectors.messages.labels import LONGEST_LABEL, label_as_text
+from streamboost.connectors.messages.labels import LONGEST_LABEL, label_from_json
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import ConfigurationError
 from streamboost.escaping import escaped
@@ -128,7 +128,7 @@ def post_labels(
         key = None if one.source is None else comparison_key(one.source)
         if key not in names:
             names[key] = _annotator_name(people, user, one.source)
-        labels.append(Label(one.id, label_as_text(one.label), one.time, names[key]))
+        labels.append(Label(one.id, label_from_json(one.label), one.time, names[key]))
     served.queue.post_labels(user, labels)
     return WrittenCount(written=len(labels))
 

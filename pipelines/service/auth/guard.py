@@ -206,8 +206,12 @@ class Guard:
         if person == SCORER and not is_asking:
             return _error_response(scope, 403, "this token is for predict and explain alone")
         # For read requests, a browser sends an Origin only if a script of another site asks.
-        is_plain = is_reading and ("origin" not in headers or person is None)
-        if person not in (PROGRAM, SCORER) and not is_plain and not _has_own_origin(scope, headers):
+        is_plain_number = is_reading and ("origin" not in headers or person is None)
+        if (
+            person not in (PROGRAM, SCORER)
+            and not is_plain_number
+            and not _has_own_origin(scope, headers)
+        ):
             text = "cross-site request refused: send it from one of this server's own pages"
             return _error_response(scope, 403, text)
         return None

@@ -11,7 +11,7 @@ from streamboost.connectors.base import (
     Message,
     MessageMetadata,
     Sink,
-    write_directly,
+    write_and_flush,
 )
 from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.outgoing import DeadLetter, Label
@@ -51,7 +51,7 @@ class SourceWriter:
             raise UnavailableError("an earlier write has not ended yet: try again later")
         try:
             with mask_errors(self._mask):
-                write_directly(self._require_sink(), payloads)
+                write_and_flush(self._require_sink(), payloads)
         finally:
             self._lock.release()
 

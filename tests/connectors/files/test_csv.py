@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from streamboost.connectors.files.csv import CsvSource
-from streamboost.connectors.messages.decoding import time_reader
+from streamboost.connectors.messages.decoding import make_time_reader
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConnectorError
 from streamboost.features.features import Features
@@ -58,7 +58,7 @@ def test_cells_of_a_number_are_numbers_and_others_missing(source_of):
     assert not dead
     assert [value for (value,) in found.values] == [*cells.values(), *unread]
     features = Features({"a": "number"})
-    features.arrive(found.values)
+    features.encode_arrivals(found.values)
     assert features.unreadable["a"] == len(unread)
 
 
@@ -108,7 +108,7 @@ def test_a_time_is_a_number_where_it_is_plainly_one(source_of):
     times = [1772350200.5, "20260301", "2026-03-01"]
     for schema in (Schema(time="at", numeric=["a"]), Schema(time="at", fields={"a": "number"})):
         assert schema.decode(messages).records.times == times
-    read = time_reader("at")
+    read = make_time_reader("at")
     assert [read(message) for message in messages] == [
         1772350200500,
         1772323200000,
@@ -216,7 +216,7 @@ def test_row_with_an_open_cell_is_read_by_the_run_after_its_end_is_written(tmp_p
         assert records(source) == [{"id": "1", "text": "a"}]
         assert records(source) == []
         assert caplog.text.count("the row at byte 12 has a quoted cell that is open") == 1
-        bookmark, position = source.bookmark, source.position()
+        bookmark, position = source.content_fingerprint, source.position()
     with path.open("ab") as file:
         file.write(b'\nend"\n3,c\n')
     with closing(CsvSource(path)) as source:

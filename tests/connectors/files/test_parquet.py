@@ -102,7 +102,7 @@ def test_row_with_text_that_is_not_utf_8_is_a_dead_letter_alone(written):
     path = written({"id": ["1", "2", "3"], "a": [1.5, 2.5, 3.5], "note": note})
     with closing(ParquetSource(path)) as source:
         read = source.poll(2)
-        bookmark = source.bookmark
+        bookmark = source.content_fingerprint
         rest = source.poll(5)
     records, dead = Schema(fields={"a": "number"}).decode([*read, *rest])
     assert records.ids == ["1", "3"]

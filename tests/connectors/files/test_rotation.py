@@ -11,7 +11,7 @@ import pytest
 from streamboost.connectors.files.csv import CsvSource
 from streamboost.connectors.files.json_lines import JsonLinesSource
 from streamboost.connectors.files.open import file_source
-from streamboost.connectors.files.rotation import skipped_link_targets
+from streamboost.connectors.files.rotation import find_unread_link_targets
 from streamboost.errors import ConnectorError, DeletedError
 
 OLD = [b'{"id": "old %d"}' % n for n in range(100)]
@@ -58,7 +58,7 @@ class Restarting:
 
     def poll(self, limit):
         if self.stopped:
-            bookmark, position = self.source.bookmark, self.source.position()
+            bookmark, position = self.source.content_fingerprint, self.source.position()
             self.source.close()
             self.source = file_source(self.path, **self.options)
             if bookmark is not None:
@@ -66,7 +66,9 @@ class Restarting:
             self.source.seek(position)
         start = self.source.position()["0"]
         found = self.source.poll(limit)
-        self.polled.append((self.source.bookmark, start, self.source.position()["0"], found))
+        self.polled.append(
+            (self.source.content_fingerprint, start, self.source.position()["0"], found)
+        )
         return [message.payload for message in found]
 
     def rest(self, limit=70):
@@ -207,9 +209,9 @@ def test_or_is_read_from_its_beginning_and_the_gap_counted(path, reading):
     end = one.source.position()["0"]
     write(path, NEW)
     assert one.poll(10) == NEW[:10]
-    assert one.source.gaps == {"0": (end, end + 1)}
+    assert one.source.skipped_ranges == {"0": (end, end + 1)}
     assert one.poll(10) == NEW[10:20]
-    assert one.source.gaps == {}
+    assert one.source.skipped_ranges == {}
     bookmark, _, place, found = one.polled[1]
     with closing(file_source(path)) as replay:
         replay.set_expected_content(bookmark)
@@ -239,7 +241,7 @@ def test_files_that_came_between_are_named_or_counted_as_a_gap(path, reading, on
     (path.parent / "records.json").touch()
     if on_data_loss == "continue":
         assert one.poll(999) == NEW
-        assert len(one.source.gaps) == 1
+        assert len(one.source.skipped_ranges) == 1
         return
     with pytest.raises(DeletedError, match=r"but records\.jsonl\.1 in its folder came between"):
         one.poll(9)
@@ -267,7 +269,7 @@ def test_labels_held_back_from_before_a_rotation_are_read_again(path):
         rename(path)
         source.poll(99)
         source.poll(10)
-        bookmark = source.bookmark
+        bookmark = source.content_fingerprint
     with closing(JsonLinesSource(path)) as source:
         source.set_expected_content(bookmark)
         source.seek({"0": first[50].offset})
@@ -279,7 +281,7 @@ def test_the_lag_counts_what_is_left_of_the_old_file_and_the_new_one(path):
     with closing(JsonLinesSource(path)) as source:
         source.poll(99)
         rename(path)
-        bookmark, position = source.bookmark, source.position()
+        bookmark, position = source.content_fingerprint, source.position()
     with closing(JsonLinesSource(path, follow=True)) as source:
         source.set_expected_content(bookmark)
         source.seek(position)
@@ -291,7 +293,7 @@ def test_a_compressed_file_that_another_replaced_is_noticed(tmp_path):
     path.write_bytes(gzip.compress(b"".join(line + b"\n" for line in OLD)))
     with closing(JsonLinesSource(path)) as source:
         source.poll(50)
-        bookmark, position = source.bookmark, source.position()
+        bookmark, position = source.content_fingerprint, source.position()
     content = gzip.compress(b"".join(line + b"\n" for line in NEW))
     path.write_bytes(content)
     with closing(JsonLinesSource(path)) as source:
@@ -318,7 +320,7 @@ def test_a_parquet_file_that_another_replaced_is_noticed(tmp_path):
     parquet.write_table(table({"id": range(100)}), path, row_group_size=30)
     with closing(file_source(path)) as source:
         source.poll(40)
-        bookmark, position = source.bookmark, source.position()
+        bookmark, position = source.content_fingerprint, source.position()
     for start, is_same in ((0, True), (500, False)):
         parquet.write_table(table({"id": range(start, start + 300)}), path)
         with closing(file_source(path)) as source:
@@ -351,7 +353,7 @@ class TestTables:
             {"id": "1", "b": "2", "a": "3"},
             {"id": "4", "b": "5", "a": "6"},
         ]
-        assert bool(one.source.gaps) == bool(n_read)
+        assert bool(one.source.skipped_ranges) == bool(n_read)
 
     def test_a_header_completed_later_is_the_header(self, path):
         path.write_bytes(b"id,wid")
@@ -422,7 +424,7 @@ def test_a_copy_that_is_compressed_ends_the_run_or_is_counted(tmp_path):
                     source.poll(9)
             else:
                 assert [message.payload for message in source.poll(9)] == [b'{"id":"2"}']
-                assert source.gaps == {"0": (0, 1)}
+                assert source.skipped_ranges == {"0": (0, 1)}
 
 
 def test_targets_that_were_skipped_are_found_also_where_the_newest_one_is_gone(tmp_path):
@@ -431,7 +433,7 @@ def test_targets_that_were_skipped_are_found_also_where_the_newest_one_is_gone(t
         write(tmp_path / f"part-0{n}.jsonl", OLD)
         os.utime(tmp_path / f"part-0{n}.jsonl", (n, n))
     path.symlink_to(newest)
-    assert skipped_link_targets(path, since=10**9) == ["part-02.jsonl"]
+    assert find_unread_link_targets(path, since=10**9) == ["part-02.jsonl"]
     write(newest, NEW)
-    assert skipped_link_targets(path, since=10**9) == ["part-02.jsonl"]
-    assert skipped_link_targets(newest, since=10**9) == [], "it is no link"
+    assert find_unread_link_targets(path, since=10**9) == ["part-02.jsonl"]
+    assert find_unread_link_targets(newest, since=10**9) == [], "it is no link"

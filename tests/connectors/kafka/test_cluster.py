@@ -29,7 +29,7 @@ def test_an_option_that_a_guarantee_rests_on_cannot_be_set(name):
 
 def test_options_that_do_not_fit_each_other_are_refused_before_connecting():
     with pytest.raises(ConfigurationError, match="do not fit each other"):
-        KafkaCluster("localhost:9092", {"fetch_max_wait_ms": 40_000}).consumer()
+        KafkaCluster("localhost:9092", {"fetch_max_wait_ms": 40_000}).create_consumer()
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,14 @@ def test_a_compression_whose_library_is_missing_is_refused(monkeypatch):
 def test_what_a_login_lacks_is_said_before_connecting(options, lacking):
     cluster = KafkaCluster("127.0.0.1:1", {"security_protocol": "SASL_PLAINTEXT"} | options)
     with pytest.raises(ConfigurationError, match=f"{lacking!r} is missing"):
-        cluster.consumer()
+        cluster.create_consumer()
 
 
 @pytest.mark.parametrize("name", ["ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"])
 def test_a_file_that_cannot_be_read_is_named_before_connecting(tmp_path, name):
     options = {"security_protocol": "SSL", name: str(tmp_path / "no.pem")}
     with pytest.raises(ConfigurationError, match=rf"{name}.*no\.pem.*No such file"):
-        KafkaCluster("127.0.0.1:1", options).producer()
+        KafkaCluster("127.0.0.1:1", options).create_producer()
 
 
 @pytest.mark.parametrize("name", ["ssl_cafile", "ssl_certfile"])
@@ -82,7 +82,7 @@ def test_a_file_that_holds_no_certificate_is_named_before_connecting(tmp_path, n
     junk.write_text("junk")
     options = {"security_protocol": "SSL", name: str(junk)}
     with pytest.raises(ConfigurationError, match=rf"{name}.*junk\.pem.*(SSL|X509)"):
-        KafkaCluster("127.0.0.1:1", options).producer()
+        KafkaCluster("127.0.0.1:1", options).create_producer()
 
 
 def test_each_client_takes_the_options_it_knows(monkeypatch):
@@ -94,8 +94,8 @@ def test_each_client_takes_the_options_it_knows(monkeypatch):
             kafka_cluster, name, lambda name=name, **settings: made.update({name: settings})
         )
     cluster = KafkaCluster("a:1, b:2", {"linger_ms": 50, "fetch_max_bytes": 7})
-    cluster.consumer()
-    cluster.producer()
+    cluster.create_consumer()
+    cluster.create_producer()
     assert made["KafkaConsumer"]["bootstrap_servers"] == ["a:1", "b:2"]
     assert made["KafkaConsumer"]["fetch_max_bytes"] == 7
     assert "linger_ms" not in made["KafkaConsumer"]
@@ -109,14 +109,14 @@ def test_a_token_provider_is_found_by_its_name(monkeypatch):
     made = {}
     monkeypatch.setattr(kafka_cluster, "KafkaConsumer", lambda **settings: made.update(settings))
     monkeypatch.setitem(__import__("sys").modules, "tokens", __import__("sys").modules[__name__])
-    KafkaCluster("a:1", {"sasl_oauth_token_provider": "tokens:Tokens"}).consumer()
+    KafkaCluster("a:1", {"sasl_oauth_token_provider": "tokens:Tokens"}).create_consumer()
     assert made["sasl_oauth_token_provider"].token() == "token"
 
 
 def test_a_token_provider_that_cannot_be_found_is_refused_by_name():
     cluster = KafkaCluster("a:1", {"sasl_oauth_token_provider": "no_such_module:Tokens"})
     with pytest.raises(ConfigurationError, match="no_such_module:Tokens"):
-        cluster.consumer()
+        cluster.create_consumer()
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def make_topic(cluster):
 
 def put(cluster, topic, numbers, partitions):
     """Write the numbers, one partition after the other."""
-    with closing(cluster.producer()) as producer:
+    with closing(cluster.create_producer()) as producer:
         for n in numbers:
             producer.send(topic, b"%d" % n, partition=n % partitions)
         producer.flush()

@@ -76,7 +76,7 @@ def compressed(request):
     create_topics(cluster, {topic: {} for topic in topics.values()})
     for name, topic in topics.items():
         writes = KafkaCluster(cluster.servers, {"compression_type": name})
-        with closing(writes.producer()) as producer:
+        with closing(writes.create_producer()) as producer:
             for n in range(10):
                 producer.send(topic, b"%s %d " % (name.encode(), n) * 20_000)
             producer.flush()
@@ -178,7 +178,7 @@ def test_a_batch_on_a_disk_that_cannot_be_decoded_is_named_or_stepped_over_as_on
     name = f"undecodable.{time.time_ns()}"
     cluster = KafkaCluster(broker.servers, {"compression_type": "lz4"})
     create_topics(cluster, {name: {}})
-    with closing(cluster.producer(linger_ms=1_000)) as producer:
+    with closing(cluster.create_producer(linger_ms=1_000)) as producer:
         for start in (0, 10, 20):
             for n in range(start, start + 10):
                 producer.send(name, b"%d" % n)

@@ -70,7 +70,7 @@ def test_a_commit_whose_answer_is_lost_is_not_made_twice(broker, proxied, name):
         commit(transaction, 2, [(sink, [b"2"])])
         assert proxy.lost.is_set()
         commit(transaction, 3, [(sink, [b"3"])])
-        assert [sequence for sequence, _ in transaction.journal()] == [1, 2, 3]
+        assert [sequence for sequence, _ in transaction.read_journal()] == [1, 2, 3]
     assert payloads(broker, name) == [b"1", b"2", b"3"]
 
 
@@ -114,7 +114,7 @@ def test_a_slow_network_is_lived_with(broker, proxied, name):
     proxy.delay = 0.1
     with closing(KafkaTransaction(cluster, name)) as transaction:
         transaction.commit(1, [(KafkaSink(cluster, name), [b"1", b"2"])], {}, b"entry")
-        assert [sequence for sequence, _ in transaction.journal()] == [1]
+        assert [sequence for sequence, _ in transaction.read_journal()] == [1]
     assert payloads(broker, name) == [b"1", b"2"]
 
 
@@ -122,7 +122,7 @@ def test_a_producer_that_is_let_go_of_with_a_message_on_its_way_does_not_wait_fo
     proxied, name, monkeypatch
 ):
     cluster, proxy = proxied
-    producer = cluster.producer()
+    producer = cluster.create_producer()
     producer.partitions_for(name)
     proxy.delay = 2.0
     message = producer.send(name, b"1")
@@ -153,7 +153,7 @@ def test_a_broker_that_is_killed_is_waited_for(broker, name):
         end = time.monotonic() + 60
         while len(found) < 2 and time.monotonic() < end:
             found += source.poll(10)
-        assert [s for s, _ in transaction.journal()] == [1, 2]
+        assert [s for s, _ in transaction.read_journal()] == [1, 2]
     assert [m.payload for m in found] == [b"1", b"2"]
 
 
@@ -226,7 +226,7 @@ def refusal_of(cluster):
 
     def refused():
         try:
-            cluster.admin()
+            cluster.create_admin_client()
         except UnavailableError:
             return None
         except ConnectorError as error:
@@ -243,7 +243,7 @@ def test_a_plain_client_of_an_encrypted_listener_is_told_so(broker):
 def test_what_may_be_a_broker_that_is_starting_is_tried_again_and_its_reason_said(broker):
     cluster = encrypted(broker.servers, ssl_cafile=str(broker.certificate))
     with pytest.raises(UnavailableError, match="Handshake failed"):
-        cluster.admin()
+        cluster.create_admin_client()
 
 
 def test_a_mechanism_that_the_broker_does_not_have_is_said(broker):
@@ -283,9 +283,9 @@ def falls_silent():
 def test_what_a_connection_failed_of_is_said_rather_than_that_time_ran_out(falls_silent):
     cluster = KafkaCluster(falls_silent, {"bootstrap_timeout_ms": 1_500})
     with pytest.raises(UnavailableError, match="ECONNREFUSED"):
-        cluster.admin()
+        cluster.create_admin_client()
     with pytest.raises(UnavailableError, match="timed out"):
-        cluster.admin()  # there is nothing else to say
+        cluster.create_admin_client()  # there is nothing else to say
 
 
 def test_who_waits_hears_at_once_that_nobody_is_there_and_once_until_somebody_is(broker, caplog):
@@ -296,7 +296,7 @@ def test_who_waits_hears_at_once_that_nobody_is_there_and_once_until_somebody_is
         return [r.message for r in caplog.records if r.name.startswith("streamboost")]
 
     def somebody_is_there():
-        with closing(KafkaCluster(broker.servers).admin()):
+        with closing(KafkaCluster(broker.servers).create_admin_client()):
             return True
 
     assert somebody_is_there()  # whatever was said of it before
@@ -305,7 +305,7 @@ def test_who_waits_hears_at_once_that_nobody_is_there_and_once_until_somebody_is
         try:
             for _ in range(3):
                 with pytest.raises(UnavailableError):
-                    cluster.admin()
+                    cluster.create_admin_client()
         finally:
             broker.start()
         assert len(said()) == n

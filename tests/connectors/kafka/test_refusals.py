@@ -42,7 +42,7 @@ def name(cluster):
 
 
 def delete(cluster, topic):
-    with closing(cluster.admin()) as admin:
+    with closing(cluster.create_admin_client()) as admin:
         admin.delete_topics([topic])
     until(lambda: missing_topics(cluster, [topic]))
 
@@ -180,4 +180,4 @@ def test_a_broker_that_goes_away_and_comes_back_is_not_taken_for_a_deleted_topic
 
             until(commits)
             started.result()
-        assert transaction.committed().sequence == 2
+        assert transaction.last_committed_batch().sequence == 2

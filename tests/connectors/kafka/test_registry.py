@@ -101,10 +101,10 @@ def answering():
 
 def test_what_a_registry_answers_is_a_schema_none_or_an_error_that_says_what_to_do(answering):
     registry, asked = answering
-    assert registry.schema(1) == RegisteredSchema("AVRO", json.dumps(RECORD))
+    assert registry.get_schema(1) == RegisteredSchema("AVRO", json.dumps(RECORD))
     assert asked == ["Basic " + base64.b64encode(b"me:hunter2:x").decode()]
-    assert registry.schema(2) is None
-    whole = registry.schema(7)
+    assert registry.get_schema(2) is None
+    whole = registry.get_schema(7)
     assert (
         AvroCodec(whole.text, whole.named).decode(b"\x02\x02a\x00\x00") == b'[{"id":"a","a":null}]'
     )
@@ -116,7 +116,7 @@ def test_what_a_registry_answers_is_a_schema_none_or_an_error_that_says_what_to_
         (8, ConnectorError, "refers to itself"),
     ]:
         with pytest.raises(ConnectorError, match=said) as caught:
-            registry.schema(id)
+            registry.get_schema(id)
         assert type(caught.value) is kind
         assert "hunter2" not in str(caught.value)
 
@@ -126,9 +126,9 @@ def test_a_registry_that_does_not_answer_may_do_so_later(tmp_path):
         nobody.bind(("127.0.0.1", 0))
         registry = Registry(f"http://127.0.0.1:{nobody.getsockname()[1]}")
         with pytest.raises(UnavailableError, match="cannot be reached"), closing(registry):
-            registry.schema(1)
+            registry.get_schema(1)
     with pytest.raises(ConfigurationError, match="in the PEM format"):
-        Registry("https://a:1", ca=str(tmp_path / "none.pem")).schema(1)
+        Registry("https://a:1", ca=str(tmp_path / "none.pem")).get_schema(1)
 
 
 def test_what_is_registered_of_a_topic_that_is_read_is_said(answering):

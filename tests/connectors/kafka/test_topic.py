@@ -64,7 +64,7 @@ def begin(cluster, name, opened):
 
 
 def put(cluster, topic, payloads, partition=None):
-    with closing(cluster.producer()) as producer:
+    with closing(cluster.create_producer()) as producer:
         for payload in payloads:
             key = b"key" if payload is None else None  # a message has one of the two
             producer.send(topic, payload, key=key, partition=partition)
@@ -138,7 +138,7 @@ def test_a_partition_that_joins_is_read_from_its_beginning(cluster, topic, opene
     source = opened(KafkaSource(often, topic))
     put(cluster, topic, [b"old"])
     assert [m.payload for m in drain(source)] == [b"old"]
-    with closing(cluster.admin()) as admin:
+    with closing(cluster.create_admin_client()) as admin:
         admin.create_partitions({topic: 4})
         admin.wait_for_topics([topic])
     put(cluster, topic, [b"new"], partition=3)
@@ -156,7 +156,7 @@ def test_a_topic_that_is_not_there_is_named(cluster, opened):
 
 def test_topics_that_are_there_are_left_as_they_are(cluster, topic):
     create_topics(cluster, {topic: {"num_partitions": 7}, f"{topic}.new": {}})
-    with closing(cluster.admin()) as admin:
+    with closing(cluster.create_admin_client()) as admin:
         (found,) = admin.describe_topics([topic])
     assert len(found["partitions"]) == 3
     assert missing_topics(cluster, [f"{topic}.new"]) == []
@@ -166,7 +166,7 @@ def test_topics_that_are_there_are_left_as_they_are(cluster, topic):
 def truncated(cluster, topic):
     """The topic, whose partition 1 begins at offset 6 now."""
     put(cluster, topic, [b"x"] * 10, partition=1)
-    with closing(cluster.admin()) as admin:
+    with closing(cluster.create_admin_client()) as admin:
         admin.delete_records({TopicPartition(topic, 1): 6})
     return topic
 
@@ -188,7 +188,7 @@ def test_what_is_gone_is_missed_while_reading_and_rereading(cluster, topic, open
     put(cluster, topic, [b"x"] * 10, partition=1)
     source = opened(KafkaSource(KafkaCluster(cluster.servers), topic))
     assert len(drain(source)) == 10
-    with closing(cluster.admin()) as admin:
+    with closing(cluster.create_admin_client()) as admin:
         admin.delete_records({TopicPartition(topic, 1): 6})
     with pytest.raises(ConnectorError, match="no longer holds offsets 2 to 5 of partition 1"):
         source.read_range({"1": (2, 8)}, 6)
@@ -227,14 +227,14 @@ def test_what_is_not_committed_is_not_read(cluster, topic, begin, opened):
     assert payloads(cluster, topic) == [b"first"]
     transaction.commit(2, [(sink, [b"second"])], {}, b"2")
     assert sorted(payloads(cluster, topic)) == [b"first", b"second"]
-    assert list(transaction.journal()) == [(1, b"1"), (2, b"2")]
+    assert list(transaction.read_journal()) == [(1, b"1"), (2, b"2")]
 
 
 def test_a_process_that_began_before_is_refused(cluster, topic, begin, opened):
     old, new, sink = begin(), begin(), opened(KafkaSink(cluster, topic))
     old.commit(1, [(sink, [b"old"])], {"records": {"0": 3}}, b"1")
     new.fence()
-    assert new.committed() == CommittedBatch(1, {"records": {"0": 3}})
+    assert new.last_committed_batch() == CommittedBatch(1, {"records": {"0": 3}})
     with pytest.raises(StateError, match="another process has taken this pipeline over") as raised:
         old.commit(2, [(sink, [b"zombie"])], {}, b"2")
     assert not raised.value.retriable
@@ -253,7 +253,7 @@ def test_a_run_after_another_one_goes_on_also_when_its_first_commit_fails(begin,
         with pytest.raises(ZeroDivisionError):
             second.commit(2, [], {}, b"2")
     second.commit(2, [], {}, b"2")
-    assert second.committed().sequence == 2
+    assert second.last_committed_batch().sequence == 2
 
 
 def test_the_journal_is_read_from_any_batch_on(begin):
@@ -261,13 +261,13 @@ def test_the_journal_is_read_from_any_batch_on(begin):
     for sequence in range(1, 121):
         transaction.commit(sequence, [], {}, b"%d" % sequence)
     for after in (0, 1, 57, 119, 120):
-        assert [s for s, _ in transaction.journal(after)] == list(range(after + 1, 121))
+        assert [s for s, _ in transaction.read_journal(after)] == list(range(after + 1, 121))
 
 
 def test_the_group_of_the_pipeline_shows_its_positions(cluster, topic, name, begin):
     transaction = begin(records=topic)
     transaction.commit(1, [], {"records": {"0": 5, "2": 1}, "labels": {"0": 8}}, b"1")
-    with closing(cluster.admin()) as admin:
+    with closing(cluster.create_admin_client()) as admin:
         found = admin.list_group_offsets(f"streamboost.{name}")
     assert {p.partition: o.offset for p, o in _flat(found).items()} == {0: 5, 2: 1}
 
@@ -296,14 +296,14 @@ def test_a_group_with_members_is_refused(cluster, topic, name, begin, opened):
 def test_a_journal_of_several_partitions_is_refused(cluster, name, opened):
     create_topics(cluster, {f"{name}.journal": {"num_partitions": 2}})
     with pytest.raises(ConnectorError, match="has 2 partitions and must have one"):
-        opened(KafkaTransaction(cluster, name)).committed()
+        opened(KafkaTransaction(cluster, name)).last_committed_batch()
 
 
 def test_what_is_no_entry_of_a_journal_is_named(cluster, name, begin):
     transaction = begin()
     put(cluster, f"{name}.journal", [b"hello"])
     with pytest.raises(StateError, match=r"offset 0 of topic .* is not an entry of a pipeline"):
-        transaction.committed()
+        transaction.last_committed_batch()
 
 
 class AwayOnce:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamboost.connectors.label_studio.project import KEY, LabelStudio
+from streamboost.connectors.label_studio.project import KEY, LabelStudioProject
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 from tests.label_studio.front import LEGACY, OTHERS, PEOPLE, interface
 from tests.label_studio.stand_in import StandIn
@@ -24,7 +24,7 @@ def stand_in():
 
 @pytest.fixture
 def studio(server):
-    return LabelStudio(server.url, server.project, LEGACY)
+    return LabelStudioProject(server.url, server.project, LEGACY)
 
 
 @pytest.fixture
@@ -37,20 +37,20 @@ def task(id):
 
 
 def test_tasks_are_made_and_found_again(studio):
-    choices = studio.choices()
+    choices = studio.fetch_choices_tag()
     numbers = studio.create_tasks([task("a"), task("b")])
-    found = studio.tasks(choices)
+    found = studio.fetch_tasks(choices)
     assert sorted(found) == numbers
     assert [found[number].key for number in numbers] == ["p/1/a", "p/1/b"]
-    assert list(studio.tasks(choices, numbers[1:])) == numbers[1:]
+    assert list(studio.fetch_tasks(choices, numbers[1:])) == numbers[1:]
     studio.delete_task(numbers[0])
     studio.delete_task(numbers[0])
-    assert list(studio.tasks(choices, numbers)) == numbers[1:]
-    assert studio.tasks(choices, []) == {}
+    assert list(studio.fetch_tasks(choices, numbers)) == numbers[1:]
+    assert studio.fetch_tasks(choices, []) == {}
 
 
 def test_a_suggested_answer_is_of_the_form_that_the_project_wants(studio, server):
-    result = studio.choices().annotation_result("left")
+    result = studio.fetch_choices_tag().annotation_result("left")
     prediction = {"model_version": "1", "score": 0.5, "result": result}
     (number,) = studio.create_tasks([task("a") | {"predictions": [prediction]}])
     (kept,) = server.tasks[number]["predictions"]
@@ -60,47 +60,47 @@ def test_a_suggested_answer_is_of_the_form_that_the_project_wants(studio, server
 def test_many_tasks_come_in_pages(studio, server):
     numbers = studio.create_tasks([task(str(i)) for i in range(250)])
     server.seen.clear()
-    assert list(studio.tasks(studio.choices())) == numbers
-    assert list(studio.tasks(studio.choices(), numbers[:230])) == numbers[:230]
+    assert list(studio.fetch_tasks(studio.fetch_choices_tag())) == numbers
+    assert list(studio.fetch_tasks(studio.fetch_choices_tag(), numbers[:230])) == numbers[:230]
     assert max(len(path) for _, path in server.seen) < 2_000, "servers refuse long addresses"
 
 
 def test_a_page_that_comes_twice_is_no_end_of_the_list(studio, server):
     numbers = studio.create_tasks([task(str(i)) for i in range(250)])
-    choices = studio.choices()
+    choices = studio.fetch_choices_tag()
     server.faults.extend([("GET", "/api/tasks/", None), ("GET", "/api/tasks/", "again")])
     with pytest.raises(UnavailableError, match="changed while they were listed"):
-        studio.tasks(choices)
-    assert list(studio.tasks(choices)) == numbers
+        studio.fetch_tasks(choices)
+    assert list(studio.fetch_tasks(choices)) == numbers
 
 
 def test_the_label_is_what_most_annotations_say(studio, server):
-    choices = studio.choices()
+    choices = studio.fetch_choices_tag()
     server.want(3)
     (number,) = studio.create_tasks([task("a")])
-    assert not studio.tasks(choices)[number].is_touched
+    assert not studio.fetch_tasks(choices)[number].is_touched
     server.annotate(number, "left", cancelled=True)
     server.annotate(number, "left")
     server.annotate(number, "right", by=OTHERS[0])
-    found = studio.tasks(choices)[number]
+    found = studio.fetch_tasks(choices)[number]
     assert found.is_touched
     assert found.label is None, "the third is still to come"
     server.annotate(number, "right", by=OTHERS[1])
-    assert studio.tasks(choices)[number].label == "right"
+    assert studio.fetch_tasks(choices)[number].label == "right"
 
 
 @pytest.mark.parametrize("who", PEOPLE[:2])
 def test_a_draft_is_a_beginning(studio, server, who):
     (number,) = studio.create_tasks([task("a")])
     server.begin(number, by=who)
-    assert studio.tasks(studio.choices())[number].is_touched
+    assert studio.fetch_tasks(studio.fetch_choices_tag())[number].is_touched
 
 
 @pytest.mark.parametrize("choice", [{"label": None}, {"label": "left", "name": "other"}])
 def test_an_annotation_without_a_choice_says_nothing(studio, server, choice):
     (number,) = studio.create_tasks([task("a")])
     server.annotate(number, **choice)
-    assert studio.tasks(studio.choices())[number].label is None
+    assert studio.fetch_tasks(studio.fetch_choices_tag())[number].label is None
 
 
 def chosen(value, **more):
@@ -124,12 +124,12 @@ def chosen(value, **more):
     ],
 )
 def test_a_malformed_annotation_says_nothing_and_disturbs_no_other(stand_in, result):
-    studio = LabelStudio(stand_in.url, stand_in.project, LEGACY)
+    studio = LabelStudioProject(stand_in.url, stand_in.project, LEGACY)
     bad, good = studio.create_tasks([task("a"), task("b")])
     path = f"/api/tasks/{bad}/annotations/"
     stand_in.done("POST", path, {"result": result, "was_cancelled": False}, LEGACY)
     stand_in.annotate(good, "left")
-    found = studio.tasks(studio.choices())
+    found = studio.fetch_tasks(studio.fetch_choices_tag())
     assert (found[bad].label, found[good].label) == (None, "left")
     assert found[bad].is_touched
 
@@ -141,18 +141,18 @@ def test_the_tag_must_be_clear(studio, server):
     other = '<Choices name="other" toName="shown"><Choice value="up"/></Choices></View>'
     server.show(interface().replace("</View>", other))
     with pytest.raises(ConfigurationError, match=r"which Choices tag is meant .* side, other"):
-        studio.choices()
+        studio.fetch_choices_tag()
     assert studio.choices("other").name == "other"
     server.show('<View><Text name="shown" value="$id"/></View>')
     with pytest.raises(ConfigurationError, match="there is none"):
-        studio.choices()
+        studio.fetch_choices_tag()
 
 
 def test_a_personal_token_buys_access_anew_when_it_runs_out(studio, server):
-    personal = LabelStudio(server.url, server.project, server.personal)
-    choices = personal.choices()
+    personal = LabelStudioProject(server.url, server.project, server.personal)
+    choices = personal.fetch_choices_tag()
     server.faults.append(("GET", "/api/tasks/", 401))
-    assert personal.tasks(choices) == {}
+    assert personal.fetch_tasks(choices) == {}
     server.faults.append(("POST", server.importing, 401))
     assert len(personal.create_tasks([task("a")])) == 1
 
@@ -160,14 +160,14 @@ def test_a_personal_token_buys_access_anew_when_it_runs_out(studio, server):
 @pytest.mark.parametrize("token", ["wrong", "an.other.token"])
 def test_a_wrong_token_is_said_to_be_one_and_not_shown(studio, server, token):
     with pytest.raises(ConnectorError, match=r"the token is refused \(401\)") as caught:
-        LabelStudio(server.url, server.project, token).choices()
+        LabelStudioProject(server.url, server.project, token).fetch_choices_tag()
     assert not caught.value.retriable
     assert token not in str(caught.value)
 
 
 def test_a_wrong_project_is_named(studio, server):
     with pytest.raises(ConnectorError, match=r"project 99999 at http.*: it is not there"):
-        LabelStudio(server.url, 99999, LEGACY).choices()
+        LabelStudioProject(server.url, 99999, LEGACY).fetch_choices_tag()
 
 
 def test_tasks_that_the_interface_cannot_show_are_refused_with_the_reason(studio):
@@ -179,32 +179,32 @@ def test_tasks_that_the_interface_cannot_show_are_refused_with_the_reason(studio
 def test_what_does_not_pass_is_not_tried_again(studio, server, project, status):
     server.faults.append(("GET", project, status))
     with pytest.raises(ConnectorError, match=str(status)) as caught:
-        studio.choices()
+        studio.fetch_choices_tag()
     assert not caught.value.retriable
 
 
 def test_the_token_follows_nobody_elsewhere(studio, server, project):
     server.faults.append(("GET", project, 302))
     with pytest.raises(ConnectorError, match=r"leads elsewhere .* 'https://elsewhere\.example/'"):
-        studio.choices()
+        studio.fetch_choices_tag()
 
 
 @pytest.mark.parametrize("fault", [500, 502, 429, "lost"])
 def test_what_may_pass_is_said_to(studio, server, project, fault):
     server.faults.append(("GET", project, fault))
     with pytest.raises(UnavailableError, match="project "):
-        studio.choices()
-    assert studio.choices().name == "side"
+        studio.fetch_choices_tag()
+    assert studio.fetch_choices_tag().name == "side"
 
 
 def test_a_server_that_is_away_or_slow_may_come_back(studio, server):
     with pytest.raises(UnavailableError, match="cannot be reached"):
-        LabelStudio("http://127.0.0.1:9", 7, LEGACY).choices()
+        LabelStudioProject("http://127.0.0.1:9", 7, LEGACY).fetch_choices_tag()
     with server.lock, pytest.raises(UnavailableError, match="timed out"):
-        LabelStudio(server.url, server.project, LEGACY, timeout=0.05).choices()
+        LabelStudioProject(server.url, server.project, LEGACY, timeout=0.05).fetch_choices_tag()
 
 
 def test_another_program_at_the_address_is_noticed(studio, server, project):
     server.faults.append(("GET", project, 200))
     with pytest.raises(ConnectorError, match="did not answer as Label Studio does"):
-        studio.choices()
+        studio.fetch_choices_tag()

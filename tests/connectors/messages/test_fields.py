@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages.decoding import time_reader
+from streamboost.connectors.messages.decoding import make_time_reader
 from streamboost.connectors.messages.labels import LabelFields
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError, DataError, StateError
@@ -118,8 +118,8 @@ def test_a_list_of_numbers_reads_arrays_as_it_did(decode):
 
 def test_a_time_within_an_object_is_found(as_messages):
     (message,) = as_messages([b'{"meta": {"at": 5}}'])
-    assert time_reader("meta.at")(message) == 5_000
-    assert time_reader('"')(message) is None
+    assert make_time_reader("meta.at")(message) == 5_000
+    assert make_time_reader('"')(message) is None
 
 
 RECORD = {"id": 1, "at": 5, "amount": 2.5, "card": 7, "label": "x", "note": None, "ok": True}

@@ -101,7 +101,7 @@ def test_a_longer_file_whose_messages_are_others_is_refused(path, source, stoppe
     other.replace(path)
     if stopped:
         source, before = SqliteSource(path, "records"), source
-        source.set_expected_content(before.bookmark)
+        source.set_expected_content(before.content_fingerprint)
         source.seek(before.position())
     with pytest.raises(DeletedError, match="not the file that was read before"):
         source.poll(1)

@@ -186,7 +186,7 @@ def test_reading_changes_nothing_of_a_file_that_is_not_ours(path, opened):
     source = opened(SqliteSource(path, "records"))
     transaction = opened(SqliteTransaction(path, "demo"))
     assert payloads(source.poll(9)) == [b"one"]
-    assert transaction.committed() is None
+    assert transaction.last_committed_batch() is None
     assert path.read_bytes() == before
     assert [found.name for found in path.parent.iterdir()] == [path.name]
     assert shell(path, "PRAGMA journal_mode") == [("delete",)]
@@ -283,20 +283,20 @@ def test_a_transaction_binds_the_streams_of_its_file_by_whatever_name(path, open
     transaction = opened(SqliteTransaction(path, "demo"))
     link = path.with_name("link")
     link.symlink_to(path.parent, target_is_directory=True)
-    assert transaction.enlists(opened(SqliteSink(path, "out")))
-    assert transaction.enlists(opened(SqliteSink(link / "log.db", "out")))
-    assert transaction.enlists(opened(SqliteSink(os.path.relpath(path), "out")))
-    assert not transaction.enlists(opened(SqliteSink(path.with_name("other.db"), "out")))
+    assert transaction.includes_sink(opened(SqliteSink(path, "out")))
+    assert transaction.includes_sink(opened(SqliteSink(link / "log.db", "out")))
+    assert transaction.includes_sink(opened(SqliteSink(os.path.relpath(path), "out")))
+    assert not transaction.includes_sink(opened(SqliteSink(path.with_name("other.db"), "out")))
 
 
 def test_two_pipelines_share_a_file_and_not_a_journal(path, opened):
     one, two = opened(SqliteTransaction(path, "one")), opened(SqliteTransaction(path, "two"))
     one.commit(1, [], {"records": {"0": 1}}, b"one")
     two.commit(1, [], {"records": {"0": 5}}, b"two")
-    assert one.committed() == CommittedBatch(1, {"records": {"0": 1}})
-    assert list(two.journal()) == [(1, b"two")]
-    assert sorted(one.pipelines()) == ["one", "two"]
-    assert opened(SqliteTransaction(path.with_name("other.db"), "one")).pipelines() == []
+    assert one.last_committed_batch() == CommittedBatch(1, {"records": {"0": 1}})
+    assert list(two.read_journal()) == [(1, b"two")]
+    assert sorted(one.pipeline_names()) == ["one", "two"]
+    assert opened(SqliteTransaction(path.with_name("other.db"), "one")).pipeline_names() == []
 
 
 def test_of_two_processes_of_one_pipeline_the_second_is_refused(path, opened):
@@ -317,7 +317,7 @@ def test_a_commit_that_sqlite_refuses_half_way_leaves_nothing(path, opened):
     with pytest.raises(ConnectorError, match="is full"):
         transaction.commit(2, [(sink, [b"b"])], {"records": {"0": 2}}, b"two")
     shell(path, "DROP TRIGGER full")
-    assert transaction.committed() == CommittedBatch(1, {"records": {"0": 1}})
+    assert transaction.last_committed_batch() == CommittedBatch(1, {"records": {"0": 1}})
     transaction.commit(2, [(sink, [b"c"])], {"records": {"0": 2}}, b"two")
     assert payloads(opened(SqliteSource(path, "out")).poll(9)) == [b"a", b"c"]
 
@@ -379,7 +379,7 @@ def test_the_journal_is_read_across_pages_while_batches_are_added(path, opened, 
     transaction = opened(SqliteTransaction(path, "demo"))
     for sequence in range(1, 6):
         transaction.commit(sequence, [], {}, b"%d" % sequence)
-    entries = transaction.journal(after=1)
+    entries = transaction.read_journal(after=1)
     assert next(entries) == (2, b"2")
     transaction.commit(6, [], {}, b"\xff")
     assert list(entries) == [(3, b"3"), (4, b"4"), (5, b"5"), (6, b"\xff")]
@@ -401,15 +401,15 @@ def test_a_process_killed_in_the_middle_of_a_commit_leaves_nothing_of_it(path, o
     try:
         assert child.stdout.readline() == b"inside\n"
         transaction = opened(SqliteTransaction(path, "demo"))
-        assert transaction.committed().sequence == 2, "nobody sees an open transaction"
+        assert transaction.last_committed_batch().sequence == 2, "nobody sees an open transaction"
     finally:
         child.send_signal(signal.SIGKILL)
         child.communicate(timeout=30)
     assert child.returncode == -signal.SIGKILL
     source, sink = opened(SqliteSource(path, "out")), opened(SqliteSink(path, "out"))
     assert payloads(source.poll(9)) == [b"batch 1", b"batch 2"]
-    assert transaction.committed() == CommittedBatch(2, {"records": {"0": 2}})
-    assert list(transaction.journal()) == [(1, b"1"), (2, b"2")]
+    assert transaction.last_committed_batch() == CommittedBatch(2, {"records": {"0": 2}})
+    assert list(transaction.read_journal()) == [(1, b"1"), (2, b"2")]
     transaction.commit(3, [(sink, [b"batch 3 again"])], {"records": {"0": 3}}, b"3 again")
     assert source.poll(9) == [Message(b"batch 3 again", "0", 2, 13)]
     assert shell(path, "PRAGMA integrity_check") == [("ok",)]

@@ -26,7 +26,7 @@ POOL = 'mode = "pool"\nwindow = 60\n'
 def send(made, records, topic="records", key=lambda record: f"c{record['id']}".encode(), begin=0):
     """Send records, each with what belongs to it alone; return that by their ids."""
     borne = {}
-    with closing(made.cluster.producer()) as producer:
+    with closing(made.cluster.create_producer()) as producer:
         for n, record in enumerate(records, begin):
             one = key(record), (("trace", b"t%d" % n), ("empty", b"")), BEGAN + n
             borne[str(record.get("id", n))] = one
@@ -171,7 +171,7 @@ def test_a_record_from_the_future_that_a_topic_refuses_is_named(made, make_recor
         f"{place.name}.predictions",
         {"message.timestamp.before.max.ms": "60000"},
     )
-    with closing(place.cluster.admin()) as admin:
+    with closing(place.cluster.create_admin_client()) as admin:
         admin.alter_configs([resource])
     send(place, [record])
     with pytest.raises(ConnectorError, match=r"message\.timestamp\.before\.max\.ms"):
@@ -185,10 +185,10 @@ def test_a_topic_that_refuses_one_record_among_others_for_its_time_is_named(made
         f"{place.name}.records",
         {"message.timestamp.after.max.ms": str(2**63 - 1)},
     )
-    with closing(place.cluster.admin()) as admin:
+    with closing(place.cluster.create_admin_client()) as admin:
         admin.alter_configs([resource])
     records = make_records(20)[0]
-    with closing(place.cluster.producer()) as producer:
+    with closing(place.cluster.create_producer()) as producer:
         for record, time_ms in zip(records, [*[BEGAN] * 10, *[2**62] * 10], strict=True):
             payload = json.dumps(record).encode()
             producer.send(f"{place.name}.records", payload, timestamp_ms=time_ms)

@@ -22,14 +22,14 @@ pytestmark = pytest.mark.kafka
 
 def make_again(made, section="records"):
     topic = f"{made.name}.{section}"
-    with closing(made.cluster.admin()) as admin:
+    with closing(made.cluster.create_admin_client()) as admin:
         admin.delete_topics([topic])
     until(lambda: not exists(made, topic))
     create_topics(made.cluster, {topic: {}})
 
 
 def exists(made, topic):
-    with closing(made.cluster.admin()) as admin:
+    with closing(made.cluster.create_admin_client()) as admin:
         return topic in admin.list_topics()
 
 

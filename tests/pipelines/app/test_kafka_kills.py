@@ -84,7 +84,7 @@ def make_feed(tmp_path, make_records, kafka_servers):
         connect.create_topics(load(file))
 
         def send(records, labels):
-            with closing(cluster.producer()) as producer:
+            with closing(cluster.create_producer()) as producer:
                 for topic, messages in (("records", records), ("labels", labels)):
                     for message in messages:
                         partition = next(sent) % partitions

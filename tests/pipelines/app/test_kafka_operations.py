@@ -229,7 +229,7 @@ def test_what_an_open_transaction_holds_back_is_an_alarm_until_it_ends(made, cap
     made, clock = made(), SimpleNamespace(now=0.0)
     topic = f"{made.name}.records"
     with (
-        closing(made.cluster.producer(transactional_id=made.name)) as producer,
+        closing(made.cluster.create_producer(transactional_id=made.name)) as producer,
         closing(KafkaSource(made.cluster, topic)) as source,
     ):
         intake = BatchReader(source, MemorySource(MemoryLog()), most_records=10, most_labels=10)
@@ -290,7 +290,7 @@ def test_partitions_that_join_are_read_and_replayed(made, make_records):
     records = make_records(90)[0]
     put(made, records[:40])
     first = run(made.config, until_idle=True)
-    with closing(made.cluster.admin()) as admin:
+    with closing(made.cluster.create_admin_client()) as admin:
         admin.create_partitions({f"{made.name}.records": 3})
         admin.wait_for_topics([f"{made.name}.records"])
     put(made, records[40:70], partition=2)
@@ -312,7 +312,7 @@ def test_a_topic_that_is_deleted_under_a_pipeline_ends_it_with_its_name(
     deadline = time.monotonic() + 60
     while not predicted(made):
         assert time.monotonic() < deadline
-    with closing(made.cluster.admin()) as admin:
+    with closing(made.cluster.create_admin_client()) as admin:
         admin.delete_topics([f"{made.name}.records"])
     _, said = process.communicate(timeout=60)
     assert process.returncode == 1
@@ -329,7 +329,7 @@ def test_a_topic_that_is_deleted_where_a_pipeline_writes_ends_it_with_its_name(
     put(made, [*records[:20], {"no": "id"}])
     process = streamboost_command.start("run", "p.toml")
     until(lambda: len(predicted(made)) == 20)
-    with closing(made.cluster.admin()) as admin:
+    with closing(made.cluster.create_admin_client()) as admin:
         admin.delete_topics([f"{made.name}.{role}"])
     put(made, [*records[20:], {"no": "id"}])
     _, said = process.communicate(timeout=60)
@@ -351,7 +351,7 @@ def test_a_prediction_over_its_topic_s_limit_ends_it_with_topic_and_record(
 ):
     made, records = made(), make_records(60)[0]
     limit = {"max.message.bytes": "900"}
-    with closing(made.cluster.admin()) as admin:
+    with closing(made.cluster.create_admin_client()) as admin:
         admin.alter_configs([ConfigResource("TOPIC", f"{made.name}.predictions", limit)])
     records[50]["id"] = "the long one" + "." * 980
     put(made, records)

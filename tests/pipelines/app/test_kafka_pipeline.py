@@ -61,7 +61,7 @@ def cluster_of(config):
 
 
 def put(config, section, messages):
-    with closing(cluster_of(config).producer()) as producer:
+    with closing(cluster_of(config).create_producer()) as producer:
         for message in messages:
             raw = message if message is None or isinstance(message, bytes) else json.dumps(message)
             raw = raw.encode() if isinstance(raw, str) else raw
@@ -201,7 +201,7 @@ def test_a_missing_topic_is_named_before_anything_is_read(make_file):
 def test_retention_fits_a_replay(make_file):
     config = load(make_file())
     names = [config.sections.source.topic, config.sections.labels.topic, f"{config.name}.journal"]
-    with closing(cluster_of(config).admin()) as admin:
+    with closing(cluster_of(config).create_admin_client()) as admin:
         asked = [ConfigResource(ConfigResourceType.TOPIC, name, ["retention.ms"]) for name in names]
         kept = admin.describe_configs(asked)
     month = str(30 * 24 * 3600 * 1000)

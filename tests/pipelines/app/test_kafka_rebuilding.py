@@ -81,7 +81,7 @@ def made(tmp_path, kafka_servers, make_records, monkeypatch):
 
 def feed(made, records, truth):
     """Write records to two partitions, with all labels."""
-    with closing(made.cluster.producer()) as producer:
+    with closing(made.cluster.create_producer()) as producer:
         for n, (record, label) in enumerate(zip(records, truth, strict=True)):
             producer.send(f"{made.name}.records", json.dumps(record).encode(), partition=n % 2)
             answer = {"id": record["id"], "label": label}
@@ -99,7 +99,7 @@ def predicted(made):
 
 def journal(made):
     with closing(connect.create_transaction(made.config)) as transaction:
-        return [JournalEntry.decode(message) for _, message in transaction.journal()]
+        return [JournalEntry.decode(message) for _, message in transaction.read_journal()]
 
 
 def state_of(made):
@@ -207,7 +207,7 @@ def test_a_copy_takes_the_place_of_a_journal_whose_beginning_is_gone(made, make_
     plain, copying = made(), made(COPIES)
     feed(plain, *make_records(100))
     newest = run(copying.config, until_idle=True)
-    with closing(plain.cluster.admin()) as admin:
+    with closing(plain.cluster.create_admin_client()) as admin:
         admin.delete_records({TopicPartition(journal_topic(plain.name), 0): 3})
     lose(plain)
     with pytest.raises(GapError, match=r"the journal begins with batch \d+.*checkpoint_copy"):

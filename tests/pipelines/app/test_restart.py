@@ -51,7 +51,7 @@ def grown(tmp_path, make_records):
 
 def entries(folder):
     with closing(SqliteTransaction(folder / "state" / "log.db", "test")) as transaction:
-        return [JournalEntry.decode(message) for _, message in transaction.journal()]
+        return [JournalEntry.decode(message) for _, message in transaction.read_journal()]
 
 
 def ids(folder):

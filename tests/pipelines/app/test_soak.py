@@ -86,7 +86,10 @@ class Feeder:
         self.sent, self.seen, self.labels = 0, 0, 0
         self.right = deque(maxlen=20 * RATE)
         self._name, self._clock, self._began = name, clock, clock()
-        self._producer, self._consumer = cluster.producer(linger_ms=5), cluster.consumer()
+        self._producer, self._consumer = (
+            cluster.create_producer(linger_ms=5),
+            cluster.create_consumer(),
+        )
         outputs = [TopicPartition(f"{name}.{topic}", 0) for topic in ("predictions", "requests")]
         self._consumer.assign(outputs)
         for output in outputs:

@@ -91,7 +91,7 @@ def predicted(file):
 
 def entries(file):
     with closing(SqliteTransaction(file.parent / "state" / "log.db", "kept")) as transaction:
-        return [JournalEntry.decode(message) for _, message in transaction.journal()]
+        return [JournalEntry.decode(message) for _, message in transaction.read_journal()]
 
 
 def alter(file, sequence, old, new):

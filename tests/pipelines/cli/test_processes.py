@@ -279,13 +279,13 @@ def test_it_waits_for_the_first_records_to_find_the_schema(streamboost_command, 
 
 def committed(folder):
     with closing(SqliteTransaction(folder / "state" / "log.db", "test")) as transaction:
-        found = transaction.committed()
+        found = transaction.last_committed_batch()
         return found.sequence if found else 0
 
 
 def journal(folder):
     with closing(SqliteTransaction(folder / "state" / "log.db", "test")) as transaction:
-        return [entry for _, entry in transaction.journal()]
+        return [entry for _, entry in transaction.read_journal()]
 
 
 @pytest.mark.slow

@@ -76,7 +76,9 @@ def test_a_file_of_any_kind_is_played_the_same(tmp_path, ending):
     other = opened(path, tmp_path / "other")
     features = Features(dict.fromkeys("abc", "number"))
     rows = [
-        features.arrive([features.values(record) for record in kept(tmp_path / name)]).tolist()
+        features.encode_arrivals(
+            [features.values(record) for record in kept(tmp_path / name)]
+        ).tolist()
         for name in ("other", "plain")
     ]
     assert rows[0] == rows[1], "the cells of CSV are text"

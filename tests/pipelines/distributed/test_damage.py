@@ -42,7 +42,7 @@ LATER = b'{"id": "20", "a": 1, "b": 2, "c": 3, "d": 4, "of a later release": {"e
 
 def test_a_damaged_record_becomes_its_dead_letter_whoever_meets_it(make_world, scorer):
     world = make_world(partitions=1, schema="max_record_bytes = 200000")
-    with closing(world.cluster.producer()) as producer:
+    with closing(world.cluster.create_producer()) as producer:
         for payload in (*DAMAGED, LATER):
             producer.send(f"{world.name}.records", payload, key=b"0", partition=0)
         producer.flush()
@@ -108,12 +108,14 @@ def test_damage_of_what_scorers_share_ends_no_wait_that_would_be_in_vain(make_wo
         until_scored(world, one)
     name = models_topic(world.name)
     with closing(CompactedTopicReader(world.cluster, name)) as table:
-        before = table.read()
+        before = table.read_to_end()
     damage(broker, world, "manifest", topic="models")
     with closing(CompactedTopicReader(world.cluster, name)) as table:
-        assert len(table.read()) < len(before)
+        assert len(table.read_to_end()) < len(before)
         run(world.config, until_idle=True)
-        assert [key for key, _ in table.read()][-1] == b"manifest", "the learner writes it anew"
+        assert [key for key, _ in table.read_to_end()][-1] == b"manifest", (
+            "the learner writes it anew"
+        )
     newest = '"sequence":' + str(world.read(scoring_log_topic(world.name))[0][-1][1]["sequence"])
     damage(broker, world, newest, topic="scoring-log")
     with (

@@ -48,7 +48,7 @@ def test_a_task_that_came_long_after_its_import_was_given_up_is_removed(config, 
 
 def test_an_edition_that_imports_in_its_own_time_is_waited_for(config, studio, monkeypatch):
     monkeypatch.setattr(
-        label_studio_bridge.LabelStudio,
+        label_studio_bridge.LabelStudioProject,
         "create_tasks",
         lambda self, tasks: [studio.add(task) for task in tasks][:0],
     )

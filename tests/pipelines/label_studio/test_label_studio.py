@@ -209,5 +209,5 @@ def test_requests_in_a_file_that_was_rotated_are_each_read_once(tmp_path):
                 book.seek_to_stored_position("requests", source)
                 while found := source.poll(2):
                     read += [json.loads(message.payload)["id"] for message in found]
-                    book.add_requests("requests", source.position(), [], source.bookmark)
+                    book.add_requests("requests", source.position(), [], source.content_fingerprint)
     assert read == [*(f"0/{i}" for i in range(3)), *(f"1/{i}" for i in range(9))]

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 from descriptors import times_open
 
-from streamboost.connectors.oracle.oracle import AnswersOracle, NotYetDueRecords
+from streamboost.connectors.oracle.oracle import AnswersOracle, DelayedAnswerIds
 from streamboost.connectors.oracle.table import OracleLabels
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.pipelines.runner.batch_reader import BatchReader
@@ -27,7 +27,7 @@ def labels_known_already(folder):
     put(folder / "labels.db", b'{"id": "0"}', b'{"id": "1"}')
     asked, predicted = (SqliteSource(folder / "labels.db", "messages") for _ in range(2))
     return AnswersOracle(
-        OracleLabels(folder / "answers.csv"), asked, NotYetDueRecords(predicted, records=1)
+        OracleLabels(folder / "answers.csv"), asked, DelayedAnswerIds(predicted, records=1)
     )
 
 

@@ -92,7 +92,7 @@ def test_a_clock_that_is_off_at_a_restart_changes_no_bit_of_the_replay(clocked, 
         clocked.take(make_records, before)
     again = clocked.fresh()
     again.intake._clock = lambda: tick
-    recover(again, None, clocked.transaction.committed().sequence)
+    recover(again, None, clocked.transaction.last_committed_batch().sequence)
     assert snapshot_digest(*again.snapshot()) == snapshot_digest(*clocked.pipeline.snapshot())
     clocked.feed(make_records(5, start=1_000)[0])
     again.run(until_idle=True)

@@ -53,7 +53,7 @@ def outcome(folder):
 def test_they_are_learned_before_the_first_record_and_cost_nothing(prepared):
     saved = outcome(prepared)
     with closing(SqliteTransaction(prepared / "state" / "log.db", "test")) as transaction:
-        entries = [JournalEntry.decode(message) for _, message in transaction.journal()]
+        entries = [JournalEntry.decode(message) for _, message in transaction.read_journal()]
     assert [entry.read.get("initial_data", 0) for entry in entries] == [20, 20, 11, *[0] * 6]
     assert [entry.read["records"] for entry in entries] == [0, 0, 0, *[10] * 6]
     assert [len(entry.trainings) for entry in entries] == [1, 1, 1, *[0] * 6]

@@ -70,7 +70,7 @@ def predictions(folder):
 
 def entries(folder):
     with closing(SqliteTransaction(folder / "state" / "log.db", "test")) as transaction:
-        return [JournalEntry.decode(message) for _, message in transaction.journal()]
+        return [JournalEntry.decode(message) for _, message in transaction.read_journal()]
 
 
 def finding(folder, **sections):

@@ -1,6 +1,8 @@
 """Classes that are merged and dropped while a pipeline runs."""
 
 import json
+from collections import Counter
+from random import Random
 
 import pytest
 
@@ -283,6 +285,123 @@ def test_votes_of_several_are_what_they_were_before_the_merge(make_world):
     (votes,) = (row.votes for id, row, _ in learner._rows.annotated_rows() if id == "110")
     assert votes == [("ann", "laft"), ("bob", "left"), ("eve", "left")]
     assert learner.label_of("110") == "left"
+
+
+class GivenLabels:
+    """Labels as they were given, to say what each record's label has to be."""
+
+    def __init__(self, rule):
+        self.rule, self.given, self.merged = rule, {}, {}
+
+    def now(self, label):
+        while label in self.merged:
+            label = self.merged[label]
+        return label
+
+    def give(self, id, label, source):
+        self.given[id] = [] if label is None else [*self.given.get(id, []), (source, label)]
+
+    def label_of(self, id):
+        """Return the label; None if there is none, or if more than two classes tie for it."""
+        given = [(source, self.now(label)) for source, label in self.given.get(id, [])]
+        if not given or self.rule != "vote":
+            return given[0 if self.rule == "first" else -1][1] if given else None
+        votes, current = [], None
+        for source, label in given:
+            votes = [vote for vote in votes if source is None or vote[0] != source]
+            votes.append((source, label))
+            counts = Counter(vote for _, vote in votes)
+            leading = [one for one in counts if counts[one] == max(counts.values())]
+            current = label if current is None else current
+            if current not in leading:
+                if len(leading) > 1:
+                    return None
+                current = leading[0]
+        return current
+
+
+@pytest.mark.parametrize("sources", [["ann", "bob", "cat"], ["ann", None], [None]])
+@pytest.mark.parametrize("rule", ["last", "first", "vote"])
+def test_labels_are_as_if_a_merge_that_is_undone_had_never_been(make_world, rule, sources):
+    classes = ["low", "high", "hgih", "mid"]
+    for seed in range(4):
+        random = Random(seed)
+        world = make_world(window=1000, expires_after=100_000, rounds=1, on_conflict=rule)
+        truth = GivenLabels(rule)
+
+        def give(ids, world=world, truth=truth, random=random):
+            labels = []
+            for id in ids:
+                label = None if random.random() < 0.15 else random.choice(classes)
+                source = random.choice(sources)
+                truth.give(id, label, source)
+                labels.append(
+                    {"id": str(id), "label": label} | ({"source": source} if source else {})
+                )
+            world.feed(labels=labels)
+            world.run()
+
+        world.feed([{"id": str(n), "a": n % 7, "b": n % 3} for n in range(20)])
+        for n in range(12):  # each class has labels
+            truth.give(n, classes[n % 4], "base")
+        world.feed(
+            labels=[{"id": str(n), "label": classes[n % 4], "source": "base"} for n in range(12)]
+        )
+        world.run()
+        for _ in range(10):  # records from 20 on come later than their labels
+            give(random.choices(range(12, 28), k=5))
+            merged = random.choice(classes)
+            into = random.choice(classes)
+            if merged in truth.merged:
+                del truth.merged[merged]
+                world.tell("unmerge", None, merged)
+            elif truth.now(into) != merged:
+                truth.merged[merged] = truth.now(into)
+                world.tell("merge", None, merged, into)
+            world.run()
+        world.feed([{"id": str(n), "a": n % 7, "b": n % 3} for n in range(20, 28)])
+        world.run()
+        for merged in reversed(truth.merged):
+            world.tell("unmerge", None, merged)
+        truth.merged = {}
+        world.run()
+        learner = world.pipeline.learner
+        for id in range(28):
+            expected = truth.label_of(id)
+            if expected is not None or not truth.given.get(id):
+                assert learner.label_of(str(id)) == expected, (seed, id, truth.given[id])
+
+
+def test_votes_are_counted_again_when_their_classes_become_one(make_world):
+    world = make_world(window=200, on_conflict="vote")
+    fed(world)
+    said = {"ann": "right", "bob": "laft", "eve": "left"}
+    more(world, 100, 20)
+    world.feed(labels=[{"id": "110", "label": one, "source": who} for who, one in said.items()])
+    world.run()
+    learner = world.pipeline.learner
+    assert learner.label_of("110") == "right"
+    world.tell("merge", None, "laft", "left")
+    world.run()
+    assert learner.label_of("110") == "left", "it has two of three votes"
+    world.tell("unmerge", None, "laft")
+    world.run()
+    assert learner.label_of("110") == "right"
+
+
+def test_a_record_whose_class_was_dropped_takes_a_label_though_a_vote_is_left(make_world):
+    world = make_world(window=200, on_conflict="vote")
+    fed(world)
+    more(world, 100, 20)
+    said = {"ann": "laft", "bob": "laft", "eve": "right"}
+    world.feed(labels=[{"id": "110", "label": one, "source": who} for who, one in said.items()])
+    world.run()
+    world.tell("drop", None, "laft")
+    world.run()
+    assert world.pipeline.learner.label_of("110") is None
+    world.feed(labels=[{"id": "110", "label": "left", "source": "dan"}])
+    world.run()
+    assert world.pipeline.learner.label_of("110") == "left"
 
 
 def test_a_replay_and_a_restart_over_an_undone_merge_end_in_the_same_bits(make_world):

@@ -110,14 +110,14 @@ def play(world, batches, *, killed=None, restarted=None):
             checkpoint = arrays, json.loads(json.dumps(manifest | world.loop.about))
         if at == killed or restarted:
             loop = world.fresh()
-            recover(loop, checkpoint, world.transaction.committed().sequence)
+            recover(loop, checkpoint, world.transaction.last_committed_batch().sequence)
             world.loop = loop
     return world
 
 
 def assert_its_journal_says_the_same(world):
     loop = world.fresh()
-    recover(loop, None, world.transaction.committed().sequence)
+    recover(loop, None, world.transaction.last_committed_batch().sequence)
     assert snapshot_digest(*loop.snapshot()) == snapshot_digest(*world.loop.snapshot())
 
 

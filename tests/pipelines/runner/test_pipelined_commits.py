@@ -63,7 +63,7 @@ def test_the_next_batch_is_worked_on_while_one_is_committed(world, make_records)
     loop.pipeline.step = stepping
     world.run()
     assert [p["id"] for p in world.read("predictions")] == [r["id"] for r in records]
-    assert transaction.committed().sequence == 5
+    assert transaction.last_committed_batch().sequence == 5
     assert loop.is_committed
 
 
@@ -79,7 +79,7 @@ def test_what_is_committed_is_the_same_as_one_batch_after_the_other(make_world, 
     assert [entry.environment for entry in ahead.entries()][1:] == [None] * 19
     for name in ("predictions", "requests", "dead"):
         assert steady.read(name) == ahead.read(name)
-    assert steady.transaction.committed() == ahead.transaction.committed()
+    assert steady.transaction.last_committed_batch() == ahead.transaction.last_committed_batch()
     assert snapshot_digest(*steady.loop.snapshot()) == snapshot_digest(*ahead.loop.snapshot())
 
 
@@ -91,7 +91,7 @@ def test_a_commit_that_fails_ends_the_run_before_what_was_worked_on_meanwhile(wo
     with pytest.raises(ConnectorError, match="is full"):
         world.run()
     assert told == [1]
-    assert world.transaction.committed().sequence == 1
+    assert world.transaction.last_committed_batch().sequence == 1
     assert len(world.read("predictions")) == 10
     assert not world.loop.is_committed
 
@@ -116,7 +116,7 @@ def test_a_stop_leaves_a_commit_that_waits_one_more_attempt(world, make_records)
     with pytest.raises(UnavailableError):
         world.run()
     assert len(world.transaction.errors) == 7
-    assert world.transaction.committed().sequence == 1
+    assert world.transaction.last_committed_batch().sequence == 1
     assert not loop.is_committed
 
 
@@ -125,7 +125,7 @@ def test_a_stop_is_orderly_with_the_batch_that_was_worked_on_meanwhile(world, ma
     world.loop = world.fresh(lambda effects: world.loop.stop.request_stop(), pipelined_commits=True)
     world.run()
     assert world.loop.is_committed
-    assert world.transaction.committed().sequence == world.pipeline.sequence == 2
+    assert world.transaction.last_committed_batch().sequence == world.pipeline.sequence == 2
 
 
 class Reading(Observer):
@@ -137,7 +137,7 @@ class Reading(Observer):
         self.world, self.seen = world, []
 
     def between_batches(self):
-        committed = self.world.transaction.committed()
+        committed = self.world.transaction.last_committed_batch()
         self.seen.append((self.world.pipeline.sequence, committed.sequence if committed else 0))
 
 
@@ -157,7 +157,7 @@ def test_a_checkpoint_is_of_what_is_committed(world, make_records):
     seen = []
 
     def checkpoint():
-        committed = world.transaction.committed()
+        committed = world.transaction.last_committed_batch()
         seen.append((loop.pipeline.sequence, committed.sequence))
         assert loop.snapshot()[1]["positions"] == committed.positions
 

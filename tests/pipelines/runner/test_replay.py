@@ -32,7 +32,7 @@ def feed(world, make_records, n, start=0):
 def replayed(world, checkpoint=None, **options):
     """Return a fresh loop, its pipeline brought to where the journal ends."""
     loop = world.fresh()
-    recover(loop, checkpoint, world.transaction.committed().sequence, **options)
+    recover(loop, checkpoint, world.transaction.last_committed_batch().sequence, **options)
     return loop
 
 
@@ -91,7 +91,7 @@ def test_commands_and_restarts_leave_a_state_that_the_journal_alone_gives(
         elif command:
             world.tell(command)
         world.run()
-        if world.transaction.committed():
+        if world.transaction.last_committed_batch():
             world.loop = replayed(world)
     if at:
         assert_same_state(world.loop, replayed(world))

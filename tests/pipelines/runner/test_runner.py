@@ -209,7 +209,7 @@ def test_the_journal_holds_what_a_replay_needs(world, make_records):
     records, truth = make_records(25)
     world.feed(records, [{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)])
     world.run()
-    entries = [json.loads(entry) for _, entry in world.transaction.journal()]
+    entries = [json.loads(entry) for _, entry in world.transaction.read_journal()]
     assert [entry["sequence"] for entry in entries] == [1, 2, 3]
     assert [entry["ranges"]["records"]["0"] for entry in entries] == [[0, 10], [10, 20], [20, 25]]
     assert [entry["ranges"]["labels"]["0"] for entry in entries] == [[0, 10], [10, 20], [20, 25]]
@@ -231,7 +231,9 @@ def test_the_same_batches_give_the_same_digests(make_world, make_records):
             records, [{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)]
         )
         world.run()
-        digests.append([json.loads(entry)["digest"] for _, entry in world.transaction.journal()])
+        digests.append(
+            [json.loads(entry)["digest"] for _, entry in world.transaction.read_journal()]
+        )
     assert digests[0] == digests[1]
 
 
@@ -256,7 +258,7 @@ def test_the_digest_tells_of_a_changed_input(make_world, make_records, change):
 def test_positions_and_outputs_are_committed_together(world, make_records):
     world.feed(make_records(25)[0])
     world.run()
-    committed = world.transaction.committed()
+    committed = world.transaction.last_committed_batch()
     assert committed.sequence == 3
     assert committed.positions == {
         "records": {"0": 25},
@@ -272,13 +274,13 @@ def test_a_commit_that_fails_ends_the_run_and_leaves_what_was_committed(world, m
     def fail_third(effects):
         commits.append(effects.sequence)
         if effects.sequence == 2:
-            world.transaction.abort_next(ConnectorError("the disk is full"))
+            world.transaction.fail_next_commit(ConnectorError("the disk is full"))
 
     world.loop = world.fresh(fail_third)
     with pytest.raises(ConnectorError, match="is full"):
         world.run()
     assert commits == [1, 2]
-    assert world.transaction.committed().sequence == 2
+    assert world.transaction.last_committed_batch().sequence == 2
     assert len(world.read("predictions")) == 20
     assert not world.loop.is_committed, "what was learned is not what was committed"
 
@@ -301,8 +303,8 @@ def test_a_commit_that_may_pass_is_tried_until_it_does_and_told_of_once(
 ):
     caplog.set_level(logging.INFO)
     world.feed(make_records(25)[0])
-    world.transaction.abort_next()
-    stop = Resting(lambda rests: rests < 3 and world.transaction.abort_next())
+    world.transaction.fail_next_commit()
+    stop = Resting(lambda rests: rests < 3 and world.transaction.fail_next_commit())
     world.loop.stop = stop
     world.run()
     assert stop.rests == 3
@@ -316,21 +318,21 @@ def test_a_commit_that_may_pass_is_tried_until_it_does_and_told_of_once(
 @pytest.mark.parametrize("passes", [True, False])
 def test_a_stop_while_a_commit_waits_leaves_it_one_more_attempt(world, make_records, passes):
     world.feed(make_records(25)[0])
-    world.transaction.abort_next()
+    world.transaction.fail_next_commit()
 
     def meanwhile(rests):
         world.loop.stop.request_stop()
         if not passes:
-            world.transaction.abort_next()
+            world.transaction.fail_next_commit()
 
     world.loop.stop = Resting(meanwhile)
     if passes:
         world.run()
-        assert world.transaction.committed().sequence == 1
+        assert world.transaction.last_committed_batch().sequence == 1
     else:
         with pytest.raises(UnavailableError):
             world.run()
-        assert world.transaction.committed() is None
+        assert world.transaction.last_committed_batch() is None
     assert world.loop.is_committed == passes
     assert world.loop.stop.rests == 1
 
@@ -412,7 +414,7 @@ def test_a_stop_asked_for_in_a_batch_takes_effect_after_it(world, make_records):
     world.feed(make_records(50)[0])
     world.loop = world.fresh(lambda effects: world.loop.stop.request_stop())
     world.run()
-    assert world.transaction.committed().sequence == 1
+    assert world.transaction.last_committed_batch().sequence == 1
     assert len(world.read("predictions")) == 10
 
 
@@ -448,7 +450,7 @@ def test_stopping_and_restoring_after_every_batch_changes_no_digest(
             world.run()
         arrays, manifest = moved.loop.snapshot()
         write_arrays(path, arrays, kind="pipeline", manifest=manifest)
-        committed = moved.transaction.committed()
+        committed = moved.transaction.last_committed_batch()
         moved.loop = moved.fresh()
         moved.loop.restore(*read_arrays(path, kind="pipeline"))
         if committed:

@@ -218,7 +218,7 @@ def test_every_label_of_a_backlog_in_topics_is_learned(tmp_path, kafka_servers, 
         "labels first": answers + sent,
         "alternating": sorted(sent + answers, key=lambda message: message[2:]),
     }[order]
-    with closing(cluster.producer()) as producer:
+    with closing(cluster.create_producer()) as producer:
         for topic, payload, *_ in messages:
             producer.send(topic, payload)
         producer.flush()

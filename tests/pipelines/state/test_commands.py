@@ -97,7 +97,7 @@ def grow(folder, n):
 
 def entries(folder):
     with closing(SqliteTransaction(folder / "state" / "log.db", "test")) as transaction:
-        return [JournalEntry.decode(message) for _, message in transaction.journal()]
+        return [JournalEntry.decode(message) for _, message in transaction.read_journal()]
 
 
 def obeyed(folder):

@@ -21,7 +21,11 @@ def _impatient(monkeypatch):
 
 
 def as_it_goes(world):
-    return world.transaction.committed(), world.read("predictions"), world.pipeline.digest
+    return (
+        world.transaction.last_committed_batch(),
+        world.read("predictions"),
+        world.pipeline.digest,
+    )
 
 
 @pytest.mark.parametrize("hurt", ["damaged", "a folder", "locked", "full", "no folder"])
@@ -178,7 +182,7 @@ def test_while_a_commit_is_tried_again_that_is_said_and_what_is_committed_stays(
             publisher._writer.wait_until_idle(10)
 
         publisher._writer.submit = taken
-        world.transaction.abort_next()
+        world.transaction.fail_next_commit()
         world.run()
     assert ("retrying", None) in states
     assert states[-1][0] == "stopped"
