@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from sqlite3 import Connection
+from threading import Lock
 from typing import Any, Protocol
 
 from streamboost.connectors.messages.outgoing import Label
@@ -17,7 +18,7 @@ from streamboost.pipelines.service.labelling.store import (
 )
 from streamboost.pipelines.service.labelling.writers import LabelWriter
 
-__all__ = ["MARGIN", "LabelOutbox", "RequestOutcomeReader"]
+__all__ = ["MARGIN", "LabelOutbox", "RequestOutcomeReader", "label_message", "set_stage"]
 
 _log = logging.getLogger(__name__)
 
@@ -70,6 +71,8 @@ class LabelOutbox:
         self._settled: set[int] = set()
         self._looked = 0
         self.trouble: str | None = None
+        self.lock = Lock()
+        """Held while labels are written, so that they are written in the order they came in."""
 
     def write_due(self, *, at_once: bool = False) -> int:
         """Write the labels whose undo window has ended (`at_once`: all); return their number.
@@ -77,10 +80,11 @@ class LabelOutbox:
         If the write fails, 0 is returned, `trouble` is the error text, and a later call retries.
         """
         try:
-            due = self._move_due_labels_to_writing(at_once=at_once)
-            if due:
-                self._labels.append_validated([_label_message(entry) for entry in due])
-                self._set_stage_of_entries(due, "written")
+            with self.lock:
+                due = self._move_due_labels_to_writing(at_once=at_once)
+                if due:
+                    self._labels.append_validated([label_message(entry) for entry in due])
+                    self._set_stage_of_entries(due, "written")
             if late := self._find_late_labels():
                 self._set_stage_of_entries(late, "late")
         except Exception as error:  # whatever it is, what waits must be tried again
@@ -106,7 +110,7 @@ class LabelOutbox:
         due = [entry.number for entry in waiting if at_once or self._is_label_due(entry, now)]
         with self._store.write_transaction() as connection:
             # It may have been taken back meanwhile.
-            _set_stage(connection, due, "writing", "AND stage = 'held'")
+            set_stage(connection, due, "writing", "AND stage = 'held'")
             return entries_to_write(connection)
 
     def _is_label_due(self, entry: LabellingEntry, now: int) -> bool:
@@ -145,19 +149,21 @@ class LabelOutbox:
 
     def _set_stage_of_entries(self, entries: list[LabellingEntry], stage: str) -> None:
         with self._store.write_transaction() as connection:
-            _set_stage(connection, [entry.number for entry in entries], stage)
+            set_stage(connection, [entry.number for entry in entries], stage)
 
 
-def _set_stage(
+def set_stage(
     connection: Connection, entry_numbers: list[int], stage: str, condition: str = ""
 ) -> None:
+    """Set the stage of entries; `condition` is SQL that limits them further."""
     connection.executemany(
         f"UPDATE entries SET stage = ? WHERE number = ? {condition}",
         [(stage, number) for number in entry_numbers],
     )
 
 
-def _label_message(entry: LabellingEntry) -> Label:
+def label_message(entry: LabellingEntry) -> Label:
+    """Return the message of an answer, with the time at which it was given."""
     assert entry.label is not None
     given = datetime.fromtimestamp(entry.time / 1000, UTC).isoformat(timespec="milliseconds")
     return Label(entry.id, entry.label, given, entry.person)

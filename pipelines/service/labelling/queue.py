@@ -16,7 +16,12 @@ from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import StateError
 from streamboost.pipelines.service.auth.users import PROGRAM, User
 from streamboost.pipelines.service.labelling.leases import Leases, OpenRequest, is_answered
-from streamboost.pipelines.service.labelling.outbox import LabelOutbox, RequestOutcomeReader
+from streamboost.pipelines.service.labelling.outbox import (
+    LabelOutbox,
+    RequestOutcomeReader,
+    label_message,
+    set_stage,
+)
 from streamboost.pipelines.service.labelling.progress import (
     LabellingProgress,
     annotator_progress,
@@ -29,9 +34,11 @@ from streamboost.pipelines.service.labelling.store import (
     LabellingEntry,
     LabellingStore,
     annotator_names,
+    entries_to_write,
     insert_entry,
     newest_entries,
     newest_label,
+    undoable_entries,
 )
 from streamboost.pipelines.service.labelling.writers import LabelWriter
 
@@ -164,21 +171,28 @@ class LabelQueue:
         """Write all `labels` at once, without an undo window, or none of them.
 
         Operators and programs may label any record. Annotators may label requested records, and
-        change their own labels.
+        change their own labels. An answer of somebody else that is still held is written before.
         """
         tidy = self._labels.validate(labels)
         now = self._clock()
         # In one transaction, so that nobody else answers the same meanwhile.
-        with self._store.write_transaction() as connection:
+        with self._delivery.lock, self._store.write_transaction() as connection:
             if person.role != "operator":
                 for label in tidy:
                     self._require_may_label(connection, person, label.id)
-            self._labels.append_validated(tidy)
+            authors = {(label.id, _author(person, label)) for label in tidy}
+            ids = {label.id for label in tidy}
+            earlier = [
+                entry
+                for entry in [*entries_to_write(connection), *undoable_entries(connection)]
+                if entry.id in ids and (entry.id, entry.person) not in authors
+            ]
+            self._labels.append_validated([*map(label_message, earlier), *tidy])
+            set_stage(connection, [entry.number for entry in earlier], "written")
             for label in tidy:
                 request = self._requests.request(label.id)
                 sequence = 0 if request is None else request["sequence"]
-                # A program speaks for others; whoever has logged in answers for themselves.
-                name = (label.source if person == PROGRAM else None) or person.name
+                name = _author(person, label)
                 entry = LabellingEntry(
                     0, now, name, person.seat, label.id, sequence, "label", label.label, "written"
                 )
@@ -332,3 +346,8 @@ class LabelQueue:
 
     def _is_blinded(self, person: User) -> bool:
         return self._blind and person.role != "operator"
+
+
+def _author(person: User, label: Label) -> str:
+    """Return in whose name `person` posts a label: a program's tokens speak for others."""
+    return (label.source if person == PROGRAM else None) or person.name

@@ -200,7 +200,12 @@ def test_a_annotator_posts_labels_of_what_they_may_answer_or_change_alone(desk):
     desk.queue.post_labels(ANN, [Label("2", "left")])
     desk.queue.post_labels(ANN, [Label("2", "right")])  # their own, changed
     desk.queue.post_labels(boss, [Label("77", "right"), Label("1", "right")])
-    assert [label for _, label, _ in desk.written()] == ["left", "right", "right", "right"]
+    assert [label for id, label, _ in desk.written() if id == "2"] == ["left", "right"]
+    assert [(id, label) for id, label, _ in desk.written() if id != "2"] == [
+        ("1", "left"),  # ben's, which was held
+        ("77", "right"),
+        ("1", "right"),
+    ]
 
 
 def test_a_label_posted_over_ones_own_that_is_held_is_the_last(desk):
@@ -208,6 +213,15 @@ def test_a_label_posted_over_ones_own_that_is_held_is_the_last(desk):
     desk.queue.post_labels(ANN, [Label("0", "right")])
     assert desk.queue.write_due(at_once=True) == 0
     assert desk.written() == [("0", "right", None)]
+
+
+@pytest.mark.parametrize("poster", [PROGRAM, User("boss", "seat 9", "operator")])
+def test_a_label_posted_over_an_answer_of_somebody_else_that_is_held_is_the_last(desk, poster):
+    desk.queue.answer(ANN, desk.before(ANN), "left")
+    desk.queue.post_labels(poster, [Label("0", "right"), Label("5", "left")])
+    assert desk.queue.write_due(at_once=True) == 0
+    assert [label[:2] for label in desk.written()] == [("0", "left"), ("0", "right"), ("5", "left")]
+    assert [entry.stage for entry in desk.queue.history()] == ["written"] * 3
 
 
 def test_where_labelling_is_blind_an_answer_stays_however_it_is_taken_back(tmp_path):
@@ -299,6 +313,17 @@ def test_what_cannot_be_written_now_waits_and_says_why(desk, monkeypatch, error)
     assert desk.queue.write_due() == 1
     assert desk.queue.write_error is None
     assert desk.written() == [("0", "left", "ann")]
+
+
+def test_a_label_posted_after_an_answer_that_could_not_be_written_is_the_last(desk, monkeypatch):
+    desk.queue.answer(ANN, "0", "left")
+    desk.now += GRACE
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.sink, "flush", lambda: 1 / 0)
+        assert desk.queue.write_due() == 0
+    desk.queue.post_labels(PROGRAM, [Label("0", "right")])
+    assert desk.queue.write_due(at_once=True) == 0
+    assert [label for _, label, _ in desk.written()][-2:] == ["left", "right"]
 
 
 def test_a_clock_that_is_set_back_holds_nothing_back(desk):
