@@ -529,7 +529,7 @@ def _parse_plain_number(cell: Any) -> Any:
 
 @dataclass(frozen=True)
 class NumberDecoder:
-    """Decodes id, time and numbers of records; all are top-level fields of a JSON object.
+    """Decodes id, time and numbers of records, at dotted paths of nested objects.
 
     Without an `id`, the caller gets the id from the message's key.
     """
@@ -541,7 +541,7 @@ class NumberDecoder:
     def decode(self, context: DecodeContext, messages: Sequence[Message]) -> Records:
         """Decode records of numbers; values of other types are rejected as dead letters."""
         kept, rows = context.parse(
-            self._struct_decoder.decode, msgspec.structs.astuple, {self.id or "id": "missing_id"}
+            self._decode_struct, msgspec.structs.astuple, {self.id or "id": "missing_id"}
         )
         records = Records(
             ids=[str(row[0]) for row in rows],
@@ -570,7 +570,7 @@ class NumberDecoder:
             return values.astype(np.float32).reshape(len(rows), width)
 
     @cached_property
-    def _struct_decoder(self) -> msgspec.json.Decoder[Any]:
+    def _decode_struct(self) -> Callable[[bytes], Any]:
         fields: list[tuple[str, Any, Any]] = [("id", str | int | None if self.id else Any, None)]
         names = {"id": self.id or "id"}
         for column, name in enumerate(self.names):
@@ -580,7 +580,17 @@ class NumberDecoder:
             fields.append(("time", Time, None))
             names["time"] = self.time
         # Records have no cycles: untracked objects cost the garbage collector nothing.
-        return msgspec.json.Decoder(msgspec.defstruct("Record", fields, rename=names, gc=False))
+        kind = msgspec.defstruct("Record", fields, rename=names, gc=False)
+        getters = {path: path_getter(path) for path in (self.id, self.time, *self.names) if path}
+        if not any("." in path for path in getters):
+            return msgspec.json.Decoder(kind).decode
+        decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+        def decode_nested(payload: bytes) -> Any:
+            record = decode(payload)
+            return msgspec.convert({path: get(record) for path, get in getters.items()}, kind)
+
+        return decode_nested
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ class LabellingPage:
 
         A new class whose name resembles a known class has to be confirmed first.
         """
-        given: Mapping[str, Any] = event.args
+        given: Mapping[str, Any] = event.args if isinstance(event.args, dict) else {}
         async with self._busy:
             if given.get("turn") != self._turn:
                 return

@@ -192,9 +192,13 @@ class Metrics(Observer):
                 gauge.labels(partition).set(one[key])
         for expert, share in numbers["experts"].items():
             self._weight.labels(expert).set(share)
+        totals: dict[tuple[str, str], int] = {}
         for source, counts in numbers["annotators"].items():
-            for name, gauge in self._annotators.items():
-                gauge.labels(_annotator_label_value(source)).set(counts[name])
+            for name in self._annotators:
+                key = name, _annotator_label_value(source)  # long names may be cut alike
+                totals[key] = totals.get(key, 0) + counts[name]
+        for (name, source), total in totals.items():
+            self._annotators[name].labels(source).set(total)
         for name, (_, read) in _READ.items():
             self._read[name].set(read(loop, numbers))
         return generate_latest(self.registry)

@@ -102,7 +102,7 @@ class FolderTarget:
     def write(self, name: str, blob: bytes) -> None:
         """Write a file to disk atomically: after a crash, the file is complete or absent."""
         with _raise_as_connector_error(self):
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)  # it has the records' fields
             write_bytes(self.path / name, blob)
 
     def remove(self, name: str) -> None:

@@ -22,6 +22,7 @@
 """
 
 import fcntl
+import logging
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -35,6 +36,8 @@ from streamboost.pipelines.state.checkpoints import Checkpoint, Checkpoints
 from streamboost.pipelines.state.copies import CheckpointCopy
 from streamboost.pipelines.state.versions import CommitteeStore
 from streamboost.storage import write_bytes
+
+_log = logging.getLogger(__name__)
 
 __all__ = ["LOG", "State", "read_or_create_token"]
 
@@ -80,11 +83,20 @@ class State:
     def locked(self) -> Iterator[None]:
         """Context manager that locks the folder for this process; a missing folder is created.
 
+        A warning is logged if other users have access to a folder that existed before.
+
         If another process holds the lock, StateError is raised at once. The system releases the
         lock with the process, even after a kill.
         """
         with self.translate_errors():
             self.create()
+            if (mode := self.path.stat().st_mode & 0o777) & 0o007:
+                _log.warning(
+                    "%s can be read by other users of this machine (mode %o), with the records in "
+                    "it: chmod 700 it, or remove the access of others",
+                    self.path,
+                    mode,
+                )
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             self._acquire_run_lock(descriptor)

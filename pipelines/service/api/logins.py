@@ -68,7 +68,7 @@ def list_sessions(request: Request) -> list[LoginSession]:
     ]
 
 
-@router.delete("/{name}", responses=error_descriptions(403, 404, 409, 413, 422))
+@router.delete("/{name:path}", responses=error_descriptions(403, 404, 409, 413, 422))
 def log_out_user(
     request: Request, name: Annotated[str, Path(max_length=LONGEST_NAME)]
 ) -> EndedLogins:

@@ -51,6 +51,25 @@ def offsets_of(decoded):
     return [message.offset for message in decoded.messages]
 
 
+def test_numbers_at_dotted_paths_are_read_from_nested_objects(as_messages):
+    schema = Schema(id="device.id", time="at.ms", numeric=["device.version", "b", "tags.1", "x.y"])
+    records, dead = schema.decode(
+        as_messages(
+            [
+                b'{"device": {"id": "a", "version": 3}, "b": 1, "tags": [0, 7], "at": {"ms": 5}}',
+                b'{"device.id": "b", "device.version": 4, "x.y": 2, "device": "a phone"}',
+                b'{"device": {"id": "c", "version": "new"}}',
+            ]
+        )
+    )
+    assert (records.ids, records.times) == (["a", "b"], [5, None])
+    expected = [[3, 1, 7, np.nan], [4, np.nan, np.nan, 2]]
+    np.testing.assert_array_equal(records.X, np.array(expected, dtype=np.float32))
+    (letter,) = dead
+    assert letter.reason == "wrong_type"
+    assert "'device.version': expected a number or null" in letter.detail
+
+
 @pytest.mark.parametrize("case", DAMAGED)
 def test_each_damage_has_its_reason_and_says_where(case, as_messages):
     payload, reason, detail = DAMAGED[case]

@@ -73,6 +73,7 @@ def test_each_checkpoint_is_copied_with_its_committees_and_the_newest_three_stay
     copies, state = kept(tmp_path), State(tmp_path / "state")
     assert copies.sequences[0] == 10
     assert len(copies.sequences) <= 3
+    assert (tmp_path / "copies").stat().st_mode & 0o777 == 0o700
     newest = copies.newest()
     assert newest.checkpoint == state.checkpoints.path(10).read_bytes()
     assert sorted(newest.versions) == newest.manifest["versions"] != []

@@ -207,9 +207,14 @@ def test_no_secret_is_stored(state, tmp_path):
     assert b"${SECRET}" in stored
 
 
-def test_a_folder_that_is_made_is_its_owners_alone(tmp_path):
+def test_a_folder_that_is_made_is_its_owners_alone_and_one_open_to_others_is_named(
+    tmp_path, caplog
+):
     with State(tmp_path / "new" / "state").locked():
         assert (tmp_path / "new" / "state").stat().st_mode & 0o777 == 0o700
+    assert not caplog.messages
     (tmp_path / "shared").mkdir(mode=0o755)
     with State(tmp_path / "shared").locked():
         assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o755, "as whoever made it wants it"
+    (said,) = caplog.messages
+    assert "shared can be read by other users of this machine (mode 755)" in said

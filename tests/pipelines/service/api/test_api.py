@@ -171,6 +171,12 @@ def test_an_operator_lets_others_in_and_each_has_a_record_of_their_own(asking):
     assert second.post(f"{prefix}/undo").json()["id"] == asked[1]
 
 
+def test_logins_of_a_name_with_a_slash_are_ended(site):
+    program = site.program()
+    assert program.post("/api/v1/logins", json={"name": "ann/bob"}).status_code == 201
+    assert program.delete("/api/v1/logins/ann%2Fbob").json() == {"ended": 1}
+
+
 @pytest.mark.parametrize("name", ["\ud800", "\x1b[31m\u202e"])
 def test_decision_with_an_unprintable_class_is_refused_and_escaped(site, name):
     given = {"command": "decide", "decision": {"costs": {name: {name: 1}}}}
