@@ -269,7 +269,7 @@ class Transaction(ABC):
         """Yield (batch number, journal entry) of each retained batch after `after`, in order."""
 
     @abstractmethod
-    def includes_sink(self, sink: Sink) -> bool:
+    def enlists(self, sink: Sink) -> bool:
         """Return whether writes to `sink` are part of the transaction."""
 
     def write_non_transactional(
@@ -281,7 +281,7 @@ class Transaction(ABC):
         """
         batch, done = self._unbound
         done = done if batch == sequence else 0
-        unbound = [write for write in writes if not self.includes_sink(write[0])]
+        unbound = [write for write in writes if not self.enlists(write[0])]
         for sink, payloads in unbound[done:]:
             write_and_flush(sink, payloads)
             done += 1

@@ -211,14 +211,14 @@ class MemoryTransaction(Transaction):
             error, self._abort = self._abort, None
             raise error
         # Copied first: an exception of an iterator must not leave a partial commit.
-        bound = [(sink, list(payloads)) for sink, payloads in writes if self.includes_sink(sink)]
+        bound = [(sink, list(payloads)) for sink, payloads in writes if self.enlists(sink)]
         for sink, copied in bound:
             sink.write(copied)
             sink.flush()
         self._positions |= {source: dict(position) for source, position in positions.items()}
         self._journal.append(journal)
 
-    def includes_sink(self, sink: Sink) -> bool:
+    def enlists(self, sink: Sink) -> bool:
         """Return whether writes to `sink` are part of the transaction."""
         return isinstance(sink, MemorySink) and (
             self._enlisted is None or id(sink) in self._enlisted

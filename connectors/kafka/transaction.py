@@ -142,7 +142,7 @@ class KafkaTransaction(Transaction):
             raise
         self._last = committed
 
-    def includes_sink(self, sink: Sink) -> bool:
+    def enlists(self, sink: Sink) -> bool:
         """Return whether `sink` writes to the transaction's cluster."""
         return isinstance(sink, KafkaSink) and sink.cluster == self._cluster
 
@@ -204,7 +204,7 @@ class KafkaTransaction(Transaction):
         )
         # Small writes first: a request adds all partitions known by then to the transaction.
         for sink, payloads in sorted(writes, key=lambda write: len(write[1])):
-            if isinstance(sink, KafkaSink) and self.includes_sink(sink):
+            if isinstance(sink, KafkaSink) and self.enlists(sink):
                 sink.send_all(dispatcher, payloads)
         if offsets := self._offsets_of_source_partitions(entry.committed.positions):
             producer.send_offsets_to_transaction(offsets, self._name)

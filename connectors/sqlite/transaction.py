@@ -75,14 +75,14 @@ class SqliteTransaction(Transaction):
         full; the file then has nothing of the batch. Sinks of other files are written before the
         file is locked. The next call with the same batch does not write these sinks again.
         """
-        if not all(self.includes_sink(sink) for sink, _ in writes):
+        if not all(self.enlists(sink) for sink, _ in writes):
             with self._database.read_transaction() as connection:
                 self._read_previous_batch(sequence, connection)
             self.write_non_transactional(sequence, writes)
         with self._database.write_transaction() as connection:
             last = self._read_previous_batch(sequence, connection)
             for sink, payloads in writes:
-                if isinstance(sink, SqliteSink) and self.includes_sink(sink):
+                if isinstance(sink, SqliteSink) and self.enlists(sink):
                     append_payloads(connection, sink.stream, payloads)
             _create_journal_tables(connection)
             everywhere = last.positions | dict(positions)
@@ -113,7 +113,7 @@ class SqliteTransaction(Transaction):
                 return []
             return [name for (name,) in connection.execute("SELECT pipeline FROM _committed")]
 
-    def includes_sink(self, sink: Sink) -> bool:
+    def enlists(self, sink: Sink) -> bool:
         """Return whether `sink` writes to the transaction's file."""
         return isinstance(sink, SqliteSink) and sink.path == self._database.path
 

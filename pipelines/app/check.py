@@ -142,7 +142,7 @@ def delivery_guarantee(config: Config) -> str:
         inputs = {"source": connectors.records, "labels": connectors.labels}
         once = [name for name, source in inputs.items() if not source.is_replayable]
         outside = [
-            name for name, sink in sinks.items() if not connectors.transaction.includes_sink(sink)
+            name for name, sink in sinks.items() if not connectors.transaction.enlists(sink)
         ]
     if once:
         return (

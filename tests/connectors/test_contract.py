@@ -440,8 +440,8 @@ def test_a_commit_writes_bound_sinks_positions_and_journal(ledger):
 def test_sinks_that_are_not_bound_are_written_and_flushed(ledger):
     transaction, inside, outside = ledger
     bound, free = inside.open(), outside.open()
-    assert transaction.includes_sink(bound)
-    assert not transaction.includes_sink(free)
+    assert transaction.enlists(bound)
+    assert not transaction.enlists(free)
     transaction.commit(1, [(free, PAYLOADS), (bound, PAYLOADS[:1])], {}, b"one")
     assert outside.read() == PAYLOADS
     assert inside.read() == PAYLOADS[:1]

@@ -283,10 +283,10 @@ def test_a_transaction_binds_the_streams_of_its_file_by_whatever_name(path, open
     transaction = opened(SqliteTransaction(path, "demo"))
     link = path.with_name("link")
     link.symlink_to(path.parent, target_is_directory=True)
-    assert transaction.includes_sink(opened(SqliteSink(path, "out")))
-    assert transaction.includes_sink(opened(SqliteSink(link / "log.db", "out")))
-    assert transaction.includes_sink(opened(SqliteSink(os.path.relpath(path), "out")))
-    assert not transaction.includes_sink(opened(SqliteSink(path.with_name("other.db"), "out")))
+    assert transaction.enlists(opened(SqliteSink(path, "out")))
+    assert transaction.enlists(opened(SqliteSink(link / "log.db", "out")))
+    assert transaction.enlists(opened(SqliteSink(os.path.relpath(path), "out")))
+    assert not transaction.enlists(opened(SqliteSink(path.with_name("other.db"), "out")))
 
 
 def test_two_pipelines_share_a_file_and_not_a_journal(path, opened):
