@@ -10,7 +10,7 @@ import msgspec
 from streamboost.connectors.base import CommittedBatch
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConnectorError, StateError, UnavailableError
-from streamboost.escaping import escaped
+from streamboost.escaping import escape_line
 from streamboost.pipelines.app.connect import Connectors, connect
 from streamboost.pipelines.config.compatibility import (
     commits_to_kafka,
@@ -195,7 +195,7 @@ _WIDTH = 21
 
 def description_text(description: dict[str, Any]) -> str:
     """Format the result of `describe` as escaped lines of text."""
-    return "\n".join(map(escaped, _lines_of_description(description)))
+    return "\n".join(map(escape_line, _lines_of_description(description)))
 
 
 def _lines_of_description(description: dict[str, Any]) -> list[str]:
@@ -330,7 +330,7 @@ def _format_count(n: int, noun: str) -> str:
 def metric_lines(evaluation: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a table of metrics, such as accuracy, by class and by probability.
 
-    `evaluation` is the result of `Evaluation.in_numbers`. Yields nothing before the first record.
+    `evaluation` is the result of `Evaluation.to_json`. Yields nothing before the first record.
     """
     whole, recent = evaluation["since_start"], evaluation["recent"]
     if not whole["records"]:

@@ -15,7 +15,7 @@ from prometheus_client import (
 )
 
 from streamboost.connectors.messages.outgoing import Reason
-from streamboost.escaping import escaped
+from streamboost.escaping import escape_line
 from streamboost.evaluation.report import Estimate
 from streamboost.learner.schedule import Kind
 from streamboost.pipelines.runner.batch import StepResult
@@ -222,7 +222,7 @@ class Metrics(Observer):
 
 def _annotator_label_value(name: str) -> str:
     """Return an annotator's name as a metric label, escaped and cut to `LONGEST_NAME`."""
-    return escaped(name)[:LONGEST_NAME]
+    return escape_line(name)[:LONGEST_NAME]
 
 
 def _value_and_bounds(estimate: Estimate | None) -> tuple[float, float, float]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamboost.stacking.experts import kernels
-from streamboost.storage import Arrays, part
+from streamboost.storage import Arrays, select_prefix
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -156,7 +156,9 @@ class YoungCommittees:
             if committee.link != "softmax":
                 with np.errstate(divide="ignore"):
                     scores = np.log(committee.probabilities(scores))
-            kernels().predict_young(scores, birth.columns, birth.doubt, self._counts, probabilities)
+            kernels().predict_young_committee(
+                scores, birth.columns, birth.doubt, self._counts, probabilities
+            )
 
     def update_weights(self, row: np.ndarray, stack_probabilities: np.ndarray, k: int) -> None:
         """Update the weights by a record (D,) of class index `k`.
@@ -288,7 +290,7 @@ class YoungCommittees:
 
         self.births = []
         for order, n_labels, columns in state["births"]:
-            own = part(arrays, f"{order}.")
+            own = select_prefix(arrays, f"{order}.")
             committee = Committee.from_arrays(own) if own else None
             at = np.array(columns, dtype=np.int64)
             self.births.append(Birth(order, committee, n_labels, at))

@@ -121,7 +121,7 @@ def test_births_whose_labels_are_the_whole_working_set_are_removed():
 
 def test_renamed_classes_train_the_committees_again():
     learner, _, X = changed()
-    learner.rename("high", "very high")
+    learner.rename_class("high", "very high")
     assert set(learner.predict(X)) <= {"low", "very high"}
     births = learner._stacking.young.births
     assert births
@@ -133,7 +133,7 @@ def test_renamed_classes_train_the_committees_again():
 def test_after_all_classes_were_dropped_labels_of_others_are_learned():
     learner, _, X = changed()
     for label in ("high", "low"):
-        learner.rename(label, None)
+        learner.rename_class(label, None)
     for i in range(40):
         learner.learn([f"new {i}"], X[i : i + 1], ["ab"[int(X[i, 0] > 0.5)]])
     assert set(learner.predict(X)) == {"a", "b"}
@@ -143,7 +143,7 @@ def test_after_all_classes_were_dropped_labels_of_others_are_learned():
 def test_columns_may_join_after_they_were_trained():
     learner, _, X = changed()
     widths = lambda: {one.committee.n_features for one in learner._stacking.young.trained}  # noqa: E731
-    learner.widen(5)
+    learner.widen_rows(5)
     assert widths() == {3}
     wider = np.hstack([X, np.full((len(X), 2), np.nan, dtype=np.float32)])
     assert set(learner.predict(wider)) == {"low", "high"}
@@ -163,6 +163,6 @@ def test_they_are_an_expert_of_the_committee_alone():
     learner, right, X = changed(experts=["committee", "young"])
     assert set(learner.expert_weights) == {"committee", "young"}
     assert right[1_250:].mean() > 0.6
-    alone = learner.committee.classes[learner.committee.decision(X).argmax(axis=1)]
+    alone = learner.committee.classes[learner.committee.class_scores(X).argmax(axis=1)]
     learner._stacking.young = None
     np.testing.assert_array_equal(learner.score(X).labels, alone)
