@@ -82,8 +82,8 @@ class Evaluation:
         Records to wait for an answer; a request that is open longer counts as unanswered. Bounds
         the memory, with O(K²) numbers for K classes.
     pool
-        Number of newest records that `add_requests` may request after their arrival. 0: all requests
-        are made on arrival.
+        Number of newest records that `add_requests` may request after their arrival. 0: all
+        requests are made on arrival.
 
     Attributes
     ----------

@@ -358,7 +358,7 @@ class ReservoirRows(SlidingRows):
     """Uniform sample of all rows so far: Vitter's algorithm R (1985).
 
     The t-th row is kept with probability size / t and replaces a random row. `drop_rows_before`
-    restarts the sample with the rows that stay. If a label was retracted, the next row fills the hole.
+    restarts the sample with the rows that stay. A retracted label leaves a hole for the next row.
     """
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:

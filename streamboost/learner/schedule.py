@@ -138,7 +138,7 @@ class Schedule:
 
     Examples
     --------
-    >>> Schedule(growth=1.5).due(labels=15, progress=TrainingProgress(10, 10), rounds=100)
+    >>> Schedule(growth=1.5).due_training(labels=15, progress=TrainingProgress(10, 10), rounds=100)
     'retrain'
     """
 
