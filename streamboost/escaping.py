@@ -19,9 +19,9 @@ def escape_line(text: str) -> str:
 
     A JSON or TOML string keeps its meaning.
 
-    >>> print(escaped("red \x1b[31m\nINFO trained\u202e"))
+    >>> print(escape_line("red \x1b[31m\nINFO trained\u202e"))
     red \u001b[31m\nINFO trained\u202e
-    >>> print(escaped("half a pair \ud800"))
+    >>> print(escape_line("half a pair \ud800"))
     half a pair \ud800
     """
     return _UNSAFE.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}", text)

@@ -73,7 +73,7 @@ def unpack_json(array: np.ndarray) -> Any:
 def select_prefix(arrays: Mapping[str, np.ndarray], prefix: str) -> Arrays:
     """Return the arrays whose names start with `prefix`, which is removed from the names.
 
-    >>> list(part({"rows.X": np.zeros(1), "about": np.zeros(1)}, "rows."))
+    >>> list(select_prefix({"rows.X": np.zeros(1), "about": np.zeros(1)}, "rows."))
     ['X']
     """
     return {

@@ -856,8 +856,8 @@ class StreamLearner:
         The result of `Trainer.finished_committee` or `Trainer.wait_for_training` gets the version
         of its training. It is deployed at once, or after its evaluation as a challenger
         (`Schedule.promotion`). Any other committee is deployed at once with a version of its own,
-        and a running training is abandoned. If its family is not the estimator's, the
-        next training does not extend it. Returns the training that was started, if one had become due meanwhile.
+        and a running training is abandoned. If its family is not the estimator's, the next
+        training does not extend it. Returns the training that was started, if one became due.
 
         Raises
         ------
