@@ -94,7 +94,7 @@ def test_a_learner_restored_at_every_step_says_the_same_bit_for_bit(delay):
         if start == 52:
             width = 5  # columns join
             for one in (steady, stopped):
-                one.widen(width)
+                one.widen_rows(width)
         first = served(steady, start, start + 13, delay=delay, width=width)
         for i in range(start, start + 13):
             stopped = StreamLearner.restore(stopped.snapshot())
