@@ -23,10 +23,10 @@ REPEATS = 7
 def contenders(committee, held_back, tolerances):
     """Return a name, a scoring function and the cascade (or None) of each row of the table."""
     exact = Cascade.fit(committee, exact=True)
-    found = [("full committee", committee.decision, None), ("exact", exact.decision, exact)]
+    found = [("full committee", committee.class_scores, None), ("exact", exact.class_scores, exact)]
     for tolerance in tolerances:
         cascade = Cascade.fit(committee, held_back, tolerance=tolerance)
-        found.append((f"tolerance {tolerance:g}", cascade.decision, cascade))
+        found.append((f"tolerance {tolerance:g}", cascade.class_scores, cascade))
     return found
 
 
@@ -63,10 +63,10 @@ def main():
         committee = model.committee_
         rows = contenders(committee, X[held_back], arguments.tolerances)
         times = seconds([score for _, score, _ in rows], X_test)
-        full = committee.decision(X_test).argmax(axis=1)
+        full = committee.class_scores(X_test).argmax(axis=1)
         for (label, score, cascade), took in zip(rows, times, strict=True):
             answer = score(X_test).argmax(axis=1)
-            used = committee.n_trees if cascade is None else cascade.trees_used(X_test).mean()
+            used = committee.n_trees if cascade is None else cascade.n_trees_used(X_test).mean()
             cells = [f"{used:.0f}", f"{len(X_test) / took:,.0f}", f"{times[0] / took:.2f}"]
             cells += [f"{100 * (answer != full).mean():.2f}"]
             cells += [f"{100 * (committee.classes[answer] != y_test).mean():.2f}"]

@@ -33,7 +33,7 @@ from rich.table import Table
 from river.datasets import synth
 
 from streamboost import Schedule, StreamLearner
-from streamboost.learner.estimators import every_label_estimator
+from streamboost.learner.estimators import fully_labelled_estimator
 
 BATCH = 10
 CHANGES = {
@@ -121,7 +121,9 @@ def abrupt(parts):
 
 def follow(X, y, **schedule):
     """Predict and learn every record; return what was right, the trainings and CPU seconds."""
-    learner = StreamLearner(every_label_estimator(), schedule=Schedule(**schedule), random_state=0)
+    learner = StreamLearner(
+        fully_labelled_estimator(), schedule=Schedule(**schedule), random_state=0
+    )
     right, trainings = [], []
     started = time.process_time()
     for at in range(0, len(y), BATCH):

@@ -81,7 +81,7 @@ def main():
             f"{len(committee.learners.values) / committee.n_trees:.0f}",
             f"{1e3 * seconds(committee.contributions, ones):.2f}",
             f"{seconds(committee.contributions, [X[:1000]]):.2f}",
-            f"{1e3 * seconds(committee.decision, ones):.2f}",
+            f"{1e3 * seconds(committee.class_scores, ones):.2f}",
         )
     Console().print(table)
     print(f"compiling the kernel, once on a machine: {compiling():.1f} s")

@@ -47,7 +47,7 @@ from streamboost import (
     StreamLearner,
     WorkingSet,
 )
-from streamboost.predictions import uncalibrated
+from streamboost.predictions import remove_calibration
 
 BATCH, DELAY = 20, 20
 SETS = ["image_segments_river", "keystroke", "outdoor", "weather_noaa", "elec2"]
@@ -88,13 +88,13 @@ def arrivals(learner, X, y, batch=BATCH, delay=DELAY):
     for start in range(0, len(X), batch):
         rows = np.arange(start, min(start + batch, len(X)))
         scored = learner.score(X[rows])
-        yield rows, scored, learner.evaluator.prediction_sets_of(scored)
+        yield rows, scored, learner.evaluator.make_prediction_sets(scored)
         asked = learner.query(X[rows], scored, [str(i) for i in rows])
         waiting.extend(zip(asked.ids, asked.propensity.tolist(), strict=True))
         while waiting and int(waiting[0][0]) + delay <= rows[-1]:
             i, chance = int(waiting[0][0]), waiting.popleft()[1]
             learner.learn([str(i)], X[i : i + 1], y[i : i + 1], propensity=[chance])
-    learner.expire([id for id, _ in waiting])
+    learner.expire_requests([id for id, _ in waiting])
 
 
 def judged(X, y, query, seed):
@@ -193,7 +193,7 @@ def sets_and_losses(X, y, query, coverage, seed):
         sizes += [len(labels) for labels in sets]
         others += [None in labels for labels in sets]
         new += [label is None for label in truth]
-        losses.append([log_losses(one, y[rows]) for one in (scored, uncalibrated(scored))])
+        losses.append([log_losses(one, y[rows]) for one in (scored, remove_calibration(scored))])
     lists = (held, early, sizes, others, new, *np.concatenate(losses, axis=1))
     return [np.mean(values) for values in lists]
 

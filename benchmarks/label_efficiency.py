@@ -82,7 +82,7 @@ def second_half(asker, X, y, delay):
         rows = np.arange(start, min(start + BATCH, len(y)))
         scored = learner.score(X[rows])
         right[rows] = scored.labels == y[rows]
-        asked = [int(id) for id in asker.ask(X[rows], scored, [str(i) for i in rows])]
+        asked = [int(id) for id in asker.query_pool(X[rows], scored, [str(i) for i in rows])]
         bought += len(asked)
         waiting.extend((rows[-1] + delay, i) for i in asked)
         due = []

@@ -110,7 +110,7 @@ def score_batch():
     committee = SketchLogitBoostClassifier(random_state=0).fit(X, y).committee_
     return [
         (cost / len(X), quotient / len(X))
-        for cost, quotient in repeated(cpu(lambda: committee.decision(X), 20), 5)
+        for cost, quotient in repeated(cpu(lambda: committee.class_scores(X), 20), 5)
     ]
 
 
@@ -119,7 +119,7 @@ def score_one():
 
     X, y = made(5_000, 20, 3)
     committee = SketchLogitBoostClassifier(random_state=0).fit(X, y).committee_
-    return repeated(cpu(lambda: committee.decision(X[:1]), 3_000), 5)
+    return repeated(cpu(lambda: committee.class_scores(X[:1]), 3_000), 5)
 
 
 def river_stream():

@@ -55,7 +55,7 @@ def ours(X, y):
         if rounds not in committees:
             model = SketchLogitBoostClassifier(n_estimators=rounds, random_state=0)
             committees[rounds] = model.fit(X, y).committee_
-        return committees[rounds].decision(rows)
+        return committees[rounds].class_scores(rows)
 
     return score
 

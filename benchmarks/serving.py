@@ -39,7 +39,7 @@ def grown(rows):
         ),
     )
     learner.learn([""] * rows, X, y)
-    learner.deploy(learner.trainer.wait(1))
+    learner.deploy(learner.trainer.wait_for_training(1))
     return learner
 
 
@@ -47,9 +47,9 @@ def measure(learner, X, seconds, training):
     """Append to `seconds` what scoring X takes, for one turn."""
     end = time.perf_counter() + TURN
     while (start := time.perf_counter()) < end:
-        if training and learner.trainer.running is None:
+        if training and learner.trainer.running_training is None:
             learner.trainer.retrain()
-        elif training and (made := learner.trainer.finished()) is not None:
+        elif training and (made := learner.trainer.finished_committee()) is not None:
             learner.deploy(made)
             continue
         learner.score(X)
@@ -58,8 +58,8 @@ def measure(learner, X, seconds, training):
 
 def settle(learner):
     """Wait for the training under way."""
-    if learner.trainer.running is not None:
-        learner.deploy(learner.trainer.wait(learner.trainer.running.version))
+    if learner.trainer.running_training is not None:
+        learner.deploy(learner.trainer.wait_for_training(learner.trainer.running_training.version))
 
 
 def main():

@@ -22,7 +22,7 @@ for start in range(0, len(y), BATCH):
         id_, propensity = waiting.popleft()
         row = int(id_)
         learner.learn([id_], X[[row]], y[[row]], propensity=[propensity])
-learner.expire([id_ for id_, _ in waiting])  # those still on their way will not come
+learner.expire_requests([id_ for id_, _ in waiting])  # those still on their way will not come
 
 figures = learner.evaluation.since_start().committee
 print(f"{learner.ledger.requests} of {len(y)} labels bought, {learner.n_labels} learned")

@@ -19,7 +19,7 @@ with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "digits.committee"
     model.committee_.save(path)
     committee = Committee.load(path)
-scores = committee.decision(X_test)
+scores = committee.class_scores(X_test)
 print(f"the loaded one agrees: {np.array_equal(scores, model.decision_function(X_test))}")
 
 model.extend(X_train, y_train, n_estimators=100)

@@ -10,7 +10,6 @@ from streamboost.errors import ConfigurationError, DataError
 
 __all__ = [
     "Label",
-    "as_array",
     "as_ids",
     "as_labels",
     "as_predictions",
@@ -21,7 +20,8 @@ __all__ = [
     "as_sources",
     "as_tick",
     "as_weights",
-    "as_wide",
+    "labels_to_array",
+    "pad_missing_columns",
 ]
 
 Label = str | int
@@ -67,7 +67,7 @@ def as_rows(X: Any, n_features: int | None) -> np.ndarray:
     return rows
 
 
-def as_wide(rows: Any, n_features: int) -> np.ndarray:
+def pad_missing_columns(rows: Any, n_features: int) -> np.ndarray:
     """Return `rows` as float32 (n, `n_features`), with NaN in the columns that a row lacks.
 
     `rows` is an array (n, D) or a list of n arrays (D,) of any length. None in the list gives a row
@@ -133,7 +133,7 @@ def as_labels(y: Any, n: int, kind: type | None, *, name: str = "y") -> list[Lab
     return labels
 
 
-def as_array(labels: Iterable[Label]) -> np.ndarray:
+def labels_to_array(labels: Iterable[Label]) -> np.ndarray:
     """Return labels of one type as an array: int64 for whole numbers, object for text.
 
     Text is not stored in numpy's text type, which pads all labels to the longest and strips

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import streamboost
 
-__all__ = ["differences", "environment"]
+__all__ = ["describe_differences", "environment"]
 
 _PACKAGES = ("llvmlite", "numba", "numpy", "river", "scikit-learn")
 
@@ -32,10 +32,10 @@ def environment() -> dict[str, str]:
     }
 
 
-def differences(before: dict[str, str] | None, now: dict[str, str]) -> str:
+def describe_differences(before: dict[str, str] | None, now: dict[str, str]) -> str:
     """Return a text that lists the differences of two `environment()` results; "" if equal.
 
-    >>> differences({"numpy": "2.1", "numba": "0.60"}, {"numpy": "2.2", "numba": "0.60"})
+    >>> describe_differences({"numpy": "2.1", "numba": "0.60"}, {"numpy": "2.2", "numba": "0.60"})
     'numpy 2.1 is now 2.2'
     """
     before = before or {}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streamboost.checks import Label, as_array
+from streamboost.checks import Label, labels_to_array
 from streamboost.query.strategies import Needs
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Scored",
     "committee_predictions",
-    "evidence",
-    "labels_of",
-    "map_classes",
+    "predict_labels",
+    "remove_calibration",
+    "rename_classes",
+    "score_by_class_shares",
     "score_with_committee",
-    "score_with_shares",
     "top_probabilities",
     "top_two_gap",
-    "uncalibrated",
+    "utility_inputs",
 ]
 
 
@@ -85,7 +85,7 @@ def score_with_committee(committee: "Committee | CorrectedCommittee", X: np.ndar
     """
     scores = _raw_scores(committee, X)
     return Scored(
-        labels=_best_labels(committee, scores),
+        labels=_labels_from_scores(committee, scores),
         classes=committee.classes,
         probabilities=committee.probabilities(scores),
         margins=top_two_gap(scores),
@@ -93,7 +93,7 @@ def score_with_committee(committee: "Committee | CorrectedCommittee", X: np.ndar
     )
 
 
-def score_with_shares(counts: Mapping[Label, int], n: int) -> Scored:
+def score_by_class_shares(counts: Mapping[Label, int], n: int) -> Scored:
     """Return predictions for `n` records from label `counts`, without a committee.
 
     Each record gets the most frequent label, and the labels' relative frequencies as probabilities.
@@ -102,14 +102,14 @@ def score_with_shares(counts: Mapping[Label, int], n: int) -> Scored:
     shares = np.array(list(counts.values()), dtype=np.float64)
     return Scored(
         labels=np.full(n, label, dtype=object),
-        classes=as_array(counts),
+        classes=labels_to_array(counts),
         probabilities=np.tile(shares / max(shares.sum(), 1.0), (n, 1)),
         margins=np.zeros(n),
         version=0,
     )
 
 
-def uncalibrated(scored: Scored) -> Scored:
+def remove_calibration(scored: Scored) -> Scored:
     """Return `scored` with probabilities at temperature 1, without calibration."""
     P = scored.probabilities
     if scored.temperature == 1.0 or not P.size:
@@ -118,7 +118,7 @@ def uncalibrated(scored: Scored) -> Scored:
     return replace(scored, probabilities=own / own.sum(axis=1, keepdims=True), temperature=1.0)
 
 
-def map_classes(scored: Scored, now: Mapping[Label, Label | None]) -> Scored:
+def rename_classes(scored: Scored, now: Mapping[Label, Label | None]) -> Scored:
     """Return `scored` with its classes replaced by their current names in `now`.
 
     Probabilities of classes with the same new name are added. None as new name drops the class.
@@ -138,19 +138,21 @@ def map_classes(scored: Scored, now: Mapping[Label, Label | None]) -> Scored:
     P = np.where(total > 0.0, P / np.where(total > 0.0, total, 1.0), 1.0 / max(len(left), 1))
     labels = np.full(len(scored), None, dtype=object)
     if left:
-        labels[:] = as_array(left).astype(object)[P.argmax(axis=1)]
+        labels[:] = labels_to_array(left).astype(object)[P.argmax(axis=1)]
     with np.errstate(divide="ignore"):
         margins = top_two_gap(np.maximum(np.log(P), _LEAST))
-    return replace(scored, labels=labels, classes=as_array(left), probabilities=P, margins=margins)
+    return replace(
+        scored, labels=labels, classes=labels_to_array(left), probabilities=P, margins=margins
+    )
 
 
 def committee_predictions(committee: "Committee", scored: Scored) -> Scored:
     """Return the predictions by `committee` alone: without other experts or calibration."""
     if scored.scores is None:
-        return uncalibrated(scored)
+        return remove_calibration(scored)
     return replace(
         scored,
-        labels=_best_labels(committee, scored.scores),
+        labels=_labels_from_scores(committee, scored.scores),
         classes=committee.classes,
         probabilities=committee.probabilities(scored.scores),
         margins=top_two_gap(scored.scores),
@@ -158,12 +160,12 @@ def committee_predictions(committee: "Committee", scored: Scored) -> Scored:
     )
 
 
-def labels_of(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> np.ndarray:
+def predict_labels(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> np.ndarray:
     """Return the predicted labels, object (n,), of `X` (n, D)."""
-    return _best_labels(committee, _raw_scores(committee, X))
+    return _labels_from_scores(committee, _raw_scores(committee, X))
 
 
-def evidence(
+def utility_inputs(
     needs: Needs,
     committee: "Committee | CorrectedCommittee",
     X: np.ndarray,
@@ -190,18 +192,20 @@ def _vote_shares(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> 
     """
     votes = np.zeros((len(X), len(committee.classes)))
     rows = np.arange(len(X))
-    for scores in committee.staged_decision(X[:, : committee.n_features]):
+    for scores in committee.staged_scores(X[:, : committee.n_features]):
         votes[rows, scores.argmax(axis=1)] += 1.0
     return votes / max(committee.n_rounds, 1)
 
 
 def _raw_scores(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> np.ndarray:
     # A committee that is older than the newest columns scores the columns it was trained on.
-    return committee.decision(X[:, : committee.n_features])
+    return committee.class_scores(X[:, : committee.n_features])
 
 
-def _best_labels(committee: "Committee | CorrectedCommittee", scores: np.ndarray) -> np.ndarray:
-    return np.asarray(committee.classes[committee.best(scores)].astype(object))
+def _labels_from_scores(
+    committee: "Committee | CorrectedCommittee", scores: np.ndarray
+) -> np.ndarray:
+    return np.asarray(committee.classes[committee.predicted_indices(scores)].astype(object))
 
 
 def top_two_gap(scores: np.ndarray) -> np.ndarray:
@@ -220,5 +224,5 @@ def top_probabilities(scored: Scored) -> np.ndarray:
 
     It is 0 if there are no classes yet.
     """
-    best: np.ndarray = uncalibrated(scored).probabilities.max(axis=1, initial=0.0)
+    best: np.ndarray = remove_calibration(scored).probabilities.max(axis=1, initial=0.0)
     return best

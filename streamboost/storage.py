@@ -21,12 +21,12 @@ from streamboost.errors import ModelFileError
 __all__ = [
     "FORMAT",
     "Arrays",
+    "decode_sealed",
+    "encode_sealed",
     "pack_json",
-    "part",
     "read_arrays",
-    "seal",
+    "select_prefix",
     "unpack_json",
-    "unseal",
     "write_arrays",
     "write_bytes",
 ]
@@ -70,10 +70,10 @@ def unpack_json(array: np.ndarray) -> Any:
     return json.loads(array.astype(np.uint8).tobytes())
 
 
-def part(arrays: Mapping[str, np.ndarray], prefix: str) -> Arrays:
+def select_prefix(arrays: Mapping[str, np.ndarray], prefix: str) -> Arrays:
     """Return the arrays whose names start with `prefix`, which is removed from the names.
 
-    >>> list(part({"rows.X": np.zeros(1), "about": np.zeros(1)}, "rows."))
+    >>> list(select_prefix({"rows.X": np.zeros(1), "about": np.zeros(1)}, "rows."))
     ['X']
     """
     return {
@@ -108,7 +108,7 @@ def write_arrays(
         try:
             save_file(_make_contiguous(arrays), temporary, metadata=_make_metadata(kind, manifest))
         except SafetensorError as error:
-            raise _write_error(path, error) from error
+            raise _make_write_error(path, error) from error
         temporary.chmod(mode)
         with temporary.open("r+b") as file:  # hashed in chunks: checkpoints are large
             digest = hashlib.file_digest(file, "sha256").hexdigest().encode()
@@ -118,7 +118,7 @@ def write_arrays(
             file.write(digest)
 
 
-def seal(
+def encode_sealed(
     arrays: Mapping[str, np.ndarray], *, kind: str, manifest: Mapping[str, Any] | None = None
 ) -> bytes:
     """Return the bytes of a sealed file with `arrays` and `manifest`."""
@@ -165,7 +165,7 @@ def _replace_atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
         _sync_to_disk(temporary)
         temporary.replace(path)
     except OSError as error:
-        raise _write_error(path, error.strerror or error) from error
+        raise _make_write_error(path, error.strerror or error) from error
     finally:
         with suppress(OSError):
             temporary.unlink()
@@ -181,7 +181,7 @@ def _sync_to_disk(path: Path) -> None:
         os.close(opened)
 
 
-def _write_error(path: str | os.PathLike[str], reason: object) -> ModelFileError:
+def _make_write_error(path: str | os.PathLike[str], reason: object) -> ModelFileError:
     return ModelFileError(f"{path}: cannot be written: {reason}; name a place that can")
 
 
@@ -197,10 +197,10 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[Arrays, dic
         blob = Path(path).read_bytes()
     except OSError as error:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from error
-    return unseal(path, blob, kind=kind)
+    return decode_sealed(path, blob, kind=kind)
 
 
-def unseal(
+def decode_sealed(
     path: str | os.PathLike[str], blob: bytes, *, kind: str
 ) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and manifest that `seal` put into `blob`; `path` is for errors.

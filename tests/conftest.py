@@ -114,10 +114,10 @@ def _each_kernel_is_compiled_once(request, tmp_path_factory):
     if not hasattr(request.config, "workerinput"):
         yield
         return
-    from streamboost.kernels.binning import code_values
+    from streamboost.kernels.binning import bin_values
     from tests.compiling import each_kernel_once
 
-    assert not code_values.signatures, "a module trains while every worker collects its tests"
+    assert not bin_values.signatures, "a module trains while every worker collects its tests"
 
     folder = tmp_path_factory.getbasetemp().parent / "compiling"
     folder.mkdir(exist_ok=True)

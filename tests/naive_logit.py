@@ -257,4 +257,4 @@ SETTINGS = {
 
 def scores(model, X):
     """F with one column per class, for two classes too."""
-    return model.committee_.decision(X)
+    return model.committee_.class_scores(X)

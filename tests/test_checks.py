@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from streamboost.checks import as_array, as_ids, as_labels, as_propensity, as_rows, as_tick
+from streamboost.checks import as_ids, as_labels, as_propensity, as_rows, as_tick, labels_to_array
 from streamboost.errors import DataError
 
 
@@ -67,7 +67,7 @@ def test_labels_come_out_as_plain_values(y):
 
 @pytest.mark.parametrize("labels", [["a", "a\0", "b" * 5000, "\ud800"], [-(2**63), 2**63 - 1], []])
 def test_an_array_of_labels_holds_each_as_it_is_without_the_room_of_the_longest(labels):
-    array = as_array(labels)
+    array = labels_to_array(labels)
     assert array.tolist() == labels
     assert array.itemsize == 8
 

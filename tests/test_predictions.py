@@ -1,7 +1,7 @@
 import numpy as np
 
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
-from streamboost.predictions import evidence, score_with_committee, score_with_shares
+from streamboost.predictions import score_by_class_shares, score_with_committee, utility_inputs
 
 
 def committee():
@@ -12,13 +12,13 @@ def committee():
 
 
 def test_nothing_is_known_before_the_first_label():
-    scored = score_with_shares({}, 3)
+    scored = score_by_class_shares({}, 3)
     assert scored.labels.tolist() == [None, None, None]
     assert (scored.probabilities.shape, scored.version) == ((3, 0), 0)
 
 
 def test_before_a_committee_the_commonest_label_is_predicted_with_the_labels_shares():
-    scored = score_with_shares({"b": 1, "a": 3}, 2)
+    scored = score_by_class_shares({"b": 1, "a": 3}, 2)
     assert scored.labels.tolist() == ["a", "a"]
     assert scored.classes.tolist() == ["b", "a"]
     np.testing.assert_array_equal(scored.probabilities, [[0.25, 0.75], [0.25, 0.75]])
@@ -26,17 +26,17 @@ def test_before_a_committee_the_commonest_label_is_predicted_with_the_labels_sha
 
 
 def test_the_first_seen_of_equally_common_labels_is_predicted():
-    assert score_with_shares({7: 2, 3: 2}, 1).labels.tolist() == [7]
+    assert score_by_class_shares({7: 2, 3: 2}, 1).labels.tolist() == [7]
 
 
 def test_a_committee_predicts_the_class_of_the_largest_score():
     model, X = committee()
     scored = score_with_committee(model, X)
-    scores = np.sort(model.decision(X), axis=1)
-    assert scored.labels.tolist() == model.classes[model.decision(X).argmax(axis=1)].tolist()
+    scores = np.sort(model.class_scores(X), axis=1)
+    assert scored.labels.tolist() == model.classes[model.class_scores(X).argmax(axis=1)].tolist()
     assert type(scored.labels[0]) is str
     np.testing.assert_array_equal(scored.margins, scores[:, -1] - scores[:, -2])
-    np.testing.assert_array_equal(scored.margins, evidence("margins", model, X))
+    np.testing.assert_array_equal(scored.margins, utility_inputs("margins", model, X))
     np.testing.assert_allclose(scored.probabilities.sum(axis=1), 1)
 
 
@@ -52,10 +52,12 @@ def test_a_committee_of_one_class_predicts_it_without_a_margin():
 def test_columns_a_committee_does_not_know_are_left_out():
     model, X = committee()
     wider = np.hstack([X, np.full((len(X), 1), 9, dtype=np.float32)])
-    np.testing.assert_array_equal(evidence("margins", model, wider), evidence("margins", model, X))
+    np.testing.assert_array_equal(
+        utility_inputs("margins", model, wider), utility_inputs("margins", model, X)
+    )
 
 
 def test_no_records_give_no_predictions():
     model, X = committee()
     assert len(score_with_committee(model, X[:0])) == 0
-    assert evidence("margins", model, X[:0]).shape == (0,)
+    assert utility_inputs("margins", model, X[:0]).shape == (0,)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from streamboost.errors import ModelFileError
-from streamboost.storage import pack_json, read_arrays, seal, unpack_json, write_arrays
+from streamboost.storage import encode_sealed, pack_json, read_arrays, unpack_json, write_arrays
 
 
 def test_arrays_and_manifest_come_back(tmp_path):
@@ -96,7 +96,7 @@ def test_a_file_is_written_as_it_is_sealed_and_may_be_read_by_others(tmp_path):
     }
     made, plain = tmp_path / "made", tmp_path / "plain"
     write_arrays(made, arrays, kind="test", manifest={"zeros": "0" * 64})
-    assert made.read_bytes() == seal(arrays, kind="test", manifest={"zeros": "0" * 64})
+    assert made.read_bytes() == encode_sealed(arrays, kind="test", manifest={"zeros": "0" * 64})
     plain.touch()
     assert made.stat().st_mode == plain.stat().st_mode
     assert sorted(tmp_path.iterdir()) == [made, plain]

@@ -167,7 +167,7 @@ def learning_curve(train, test, step, ask, rng):
             return np.array(at), np.array(errors)
         order = rng.permutation(len(left))  # ties are broken at random
         if ask:
-            F = np.sort(model.committee_.decision(X[left[order]]), axis=1)
+            F = np.sort(model.committee_.class_scores(X[left[order]]), axis=1)
             order = order[np.argsort(F[:, -1] - F[:, -2], kind="stable")]
         known[left[order[:step]]] = True
 

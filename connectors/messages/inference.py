@@ -10,7 +10,7 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.messages.decoding import time_or_none
 from streamboost.connectors.messages.outgoing import parse_time_ms
 from streamboost.errors import DataError
-from streamboost.escaping import escaped
+from streamboost.escaping import escape_line
 from streamboost.features.inference import InferredFields
 from streamboost.features.paths import flatten, path_getter
 
@@ -81,7 +81,7 @@ def inference_report(
     rows = [*kinds, *(row for row in left if row[0] not in inference.fields)]
     rows += [(name, roles[name], "") for name in _roles_found_in_records(roles, records, inference)]
     rows = _merge_fields_of_equal_kind(
-        [(escaped(name), kind, escaped(why)) for name, kind, why in rows]
+        [(escape_line(name), kind, escape_line(why)) for name, kind, why in rows]
     )
     wide = [max((len(row[part]) for row in rows), default=0) for part in (0, 1)]
     lines = [f"  {name:<{wide[0]}}  {kind:<{wide[1]}}  {why}".rstrip() for name, kind, why in rows]

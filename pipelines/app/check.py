@@ -141,9 +141,7 @@ def delivery_guarantee(config: Config) -> str:
         }
         inputs = {"source": connectors.records, "labels": connectors.labels}
         once = [name for name, source in inputs.items() if not source.is_replayable]
-        outside = [
-            name for name, sink in sinks.items() if not connectors.transaction.enlists(sink)
-        ]
+        outside = [name for name, sink in sinks.items() if not connectors.transaction.enlists(sink)]
     if once:
         return (
             f"at most once: {_join_names(once)} {'comes' if len(once) == 1 else 'come'} by "

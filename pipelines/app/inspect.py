@@ -10,7 +10,7 @@ import msgspec
 from streamboost.connectors.base import CommittedBatch
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConnectorError, StateError, UnavailableError
-from streamboost.escaping import escaped
+from streamboost.escaping import escape_line
 from streamboost.pipelines.app.connect import Connectors, create_connectors
 from streamboost.pipelines.config.compatibility import (
     commits_to_kafka,
@@ -201,7 +201,7 @@ _WIDTH = 21
 
 def format_description(description: dict[str, Any]) -> str:
     """Format the result of `describe_pipeline` as escaped lines of text."""
-    return "\n".join(map(escaped, _description_lines(description)))
+    return "\n".join(map(escape_line, _description_lines(description)))
 
 
 def _description_lines(description: dict[str, Any]) -> list[str]:
@@ -336,7 +336,7 @@ def _format_count(n: int, noun: str) -> str:
 def metric_lines(evaluation: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a table of metrics, such as accuracy, by class and by probability.
 
-    `evaluation` is the result of `Evaluation.in_numbers`. Yields nothing before the first record.
+    `evaluation` is the result of `Evaluation.to_json`. Yields nothing before the first record.
     """
     whole, recent = evaluation["since_start"], evaluation["recent"]
     if not whole["records"]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from streamboost.escaping import escaped
+from streamboost.escaping import escape_line
 from streamboost.pipelines.status.formatting import count_text, estimate_text, number_text
 from streamboost.pipelines.status.reader import StatusReader
 
@@ -56,7 +56,7 @@ def show_status_line(state: Path, handler: "logging.StreamHandler[TextIO]") -> I
                 rate = points[-1]["records_per_second"] if points else 0.0
                 write_status_line(
                     _truncate(
-                        escaped(status_text(documents, rate)), _terminal_width(handler.stream)
+                        escape_line(status_text(documents, rate)), _terminal_width(handler.stream)
                     )
                 )
         reader.close()

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import streamboost
-from streamboost.evaluation.sufficient_stats import PREDICTORS, JudgedRecords, SufficientStats
+from streamboost.evaluation.sufficient_stats import PREDICTORS, EvaluatedRecords, SufficientStats
 from streamboost.learner.estimators import default_estimator
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Schedule
@@ -87,7 +87,7 @@ def _call_all_kernels(estimators: Iterable[str]) -> None:
         estimator = KINDS[name]()
         committee = estimator.train(X, y, np.ones(64), seed=0, n_estimators=2)
         committee = estimator.train(X, y, seed=0, committee=committee, n_estimators=1)
-        committee.probabilities(committee.decision(X))
+        committee.probabilities(committee.class_scores(X))
         committee.contributions(X[:1])
     _compile_online_learning_kernels(X, y)
     _compile_stacking_kernels(X, y)
@@ -99,7 +99,7 @@ def _compile_evaluation_kernels() -> None:
     """Call the evaluation kernels with one evaluated record that has decision costs."""
     P, predicted = np.full((1, 2), 0.5), np.zeros((1, len(PREDICTORS)), dtype=np.int64)
     SufficientStats(2).add(
-        JudgedRecords(P, predicted, predicted[:, 0], others=np.ones(1), decision_cost=P)
+        EvaluatedRecords(P, predicted, predicted[:, 0], others=np.ones(1), decision_cost=P)
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamboost.errors import ConfigurationError
-from streamboost.escaping import escaped
+from streamboost.escaping import escape_line
 from streamboost.pipelines.cli.options import print_block, print_lines, stop_on_signals
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _compare_strategies(
             else split_labelled_file(*labelled_file, folder)
         )
         if stream.about:
-            messages.print(escaped(stream.about), markup=False, soft_wrap=True)
+            messages.print(escape_line(stream.about), markup=False, soft_wrap=True)
         warm_up(messages.print, ["sketch"])
         with screen.progress_display(messages) as show:
 
@@ -211,7 +211,7 @@ def _print_results(
         for row in rows:
             print_lines(json.dumps(asdict(row)))
     else:
-        console.print(screen.results_table(rows, escaped(stream.name)))
+        console.print(screen.results_table(rows, escape_line(stream.name)))
         if draw_curves and found:
             console.print(render_curves(found, min(console.width, WIDEST)))
     if html is not None:

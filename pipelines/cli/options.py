@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from streamboost.errors import ConfigurationError, StreamBoostError
-from streamboost.escaping import escaped, escaped_block
+from streamboost.escaping import escape_block, escape_line
 
 if TYPE_CHECKING:
     from streamboost.pipelines.shutdown import StopToken
@@ -59,7 +59,7 @@ Child = Annotated[
 def print_lines(*lines: str) -> None:
     """Print lines to standard output, with external text escaped."""
     for line in lines:
-        print(escaped(line), flush=True)
+        print(escape_line(line), flush=True)
 
 
 def print_block(text: str, file: TextIO | None = None) -> None:
@@ -67,7 +67,7 @@ def print_block(text: str, file: TextIO | None = None) -> None:
 
     Lines after the first are indented.
     """
-    print(escaped_block(text), file=file or sys.stdout, flush=True)
+    print(escape_block(text), file=file or sys.stdout, flush=True)
 
 
 def exit_when_stdin_closes() -> None:

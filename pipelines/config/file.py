@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from streamboost.errors import ConfigurationError
-from streamboost.escaping import escaped
+from streamboost.escaping import escape_line
 from streamboost.pipelines.config import distributed, toml
 from streamboost.pipelines.config.checks import find_contradictions
 from streamboost.pipelines.config.connectors.base import (
@@ -311,7 +311,7 @@ def _has_variable(tables: Mapping[str, Any], section: str, key: str) -> bool:
 
 
 def _format_problems(name: str, problems: Sequence[Problem | str]) -> str:
-    lines = [escaped(str(problem)) for problem in dict.fromkeys(problems)]
+    lines = [escape_line(str(problem)) for problem in dict.fromkeys(problems)]
     if len(lines) == 1:
         return f"{name}: {lines[0]}"
     return f"{name} has {len(lines)} problems:" + "".join(f"\n  {line}" for line in lines)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from streamboost.errors import StreamBoostError
-from streamboost.escaping import escaped_block
+from streamboost.escaping import escape_block
 
 __all__ = ["Mask", "mask_errors", "mask_secrets"]
 
@@ -65,7 +65,7 @@ def mask_secrets(mask: Mask) -> Iterator[None]:
 def _print_masked_traceback(
     mask: Mask, kind: object, error: BaseException | None, trace: object
 ) -> None:
-    sys.stderr.write(escaped_block(mask(_format_traceback(error))) + "\n")
+    sys.stderr.write(escape_block(mask(_format_traceback(error))) + "\n")
 
 
 def _format_traceback(error: BaseException | None) -> str:

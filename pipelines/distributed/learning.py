@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from streamboost.boosting.committee import Committee
-from streamboost.checks import as_array
+from streamboost.checks import labels_to_array
 from streamboost.connectors.base import ForwardedPayloads, Message, Sink
 from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.labels import Labels, label_to_json
@@ -29,7 +29,7 @@ from streamboost.pipelines.runner.batch import BatchInputs, OutputMessages, Outp
 from streamboost.pipelines.runner.label_join import LabelledBatch
 from streamboost.pipelines.runner.pipeline import Pipeline
 from streamboost.pipelines.runner.requests import build_requests as requests_about
-from streamboost.predictions import Scored, map_classes
+from streamboost.predictions import Scored, rename_classes
 from streamboost.query.config import Requests
 from streamboost.storage import Arrays, pack_json, unpack_json
 
@@ -219,7 +219,7 @@ class LearningPipeline(Pipeline):
             now = {label: self.classes.current_class(label) for label in entry.classes}
             mended = {label: into for label, into in now.items() if label != into}
             scored, asked = (
-                map_classes(entry.request_predictions(kept), mended),
+                rename_classes(entry.request_predictions(kept), mended),
                 to_requests(kept),
             )
             self._scored.append(scored)
@@ -234,7 +234,7 @@ class LearningPipeline(Pipeline):
         version = max((entry.version for entry in self._entries), default=0)
         return Scored(
             np.concatenate([np.zeros(0, dtype=object), *(each.labels for each in self._scored)]),
-            as_array(list(classes)),
+            labels_to_array(list(classes)),
             P,
             np.concatenate([np.zeros(0), *(each.margins for each in self._scored)]),
             version,

@@ -15,7 +15,7 @@ import msgspec
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ModelFileError, StateError
 from streamboost.learner.learner import StreamLearner
-from streamboost.storage import Arrays, seal, unseal
+from streamboost.storage import Arrays, decode_sealed, encode_sealed
 
 __all__ = ["CHUNK", "ModelLogReader", "ModelSnapshot", "SnapshotEncoder"]
 
@@ -64,7 +64,7 @@ class SnapshotEncoder:
         messages: list[bytes] = []
         named: dict[str, tuple[int, str]] = {}
         for table, arrays in _group_arrays_by_table(learner.export_scoring_state()).items():
-            blob = seal(arrays, kind=_KIND)
+            blob = encode_sealed(arrays, kind=_KIND)
             chunks = [blob[i : i + CHUNK] for i in range(0, len(blob), CHUNK)]
             named[table] = len(chunks), hashlib.blake2b(blob, digest_size=16).hexdigest()
             if self._sent.get(table) != named[table]:
@@ -159,7 +159,7 @@ class ModelLogReader:
                 "of it were deleted; start `streamboost learn` again, which writes all tables"
             )
         try:
-            return unseal(f"the table {table!r} of {self._where}", blob, kind=_KIND)[0]
+            return decode_sealed(f"the table {table!r} of {self._where}", blob, kind=_KIND)[0]
         except ModelFileError as error:
             raise StateError(str(error)) from error
 

@@ -231,7 +231,7 @@ class PartitionTask:
     def _encode_feature_rows(self, records: Records, snapshot: ModelSnapshot) -> np.ndarray:
         """Return the feature rows of records, float32 (n, D), for a model snapshot's committee."""
         learner = snapshot.learner
-        X = records.X if records.values is None else learner.rows(records.values)
+        X = records.X if records.values is None else learner.encode_records(records.values)
         if X.shape[1] > self._n_features:
             self._n_features = X.shape[1]
             self._querier.set_n_features(self._n_features)
@@ -246,7 +246,7 @@ class PartitionTask:
     ) -> Requests:
         learner = snapshot.learner
         self._querier.rescore(snapshot.version, learner.utility)
-        cold = learner.committee is None or learner.missing_random_labels > 0
+        cold = learner.committee is None or learner.n_missing_random_labels > 0
         utility = learner.utility(X, scored)
         return self._querier.select_requests(
             records.ids, X, utility, top_probabilities(scored), cold=cold

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.checks import Label, as_array
+from streamboost.checks import Label, labels_to_array
 from streamboost.connectors.messages.outgoing import Time
 from streamboost.errors import StateError
 from streamboost.evaluation.sufficient_stats import UnlabelledSums
@@ -152,7 +152,7 @@ class ScoringLogEntry:
         P = np.array([one.probabilities for one in requests], dtype=np.float64)
         return Scored(
             labels,
-            as_array(self.classes),
+            labels_to_array(self.classes),
             P.reshape(len(requests), len(self.classes)),
             np.array([one.margin for one in requests]),
             self.version,

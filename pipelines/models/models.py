@@ -29,7 +29,7 @@ from streamboost.pipelines.models.model import ExternalModel
 from streamboost.pipelines.models.transformer import Transformer
 from streamboost.predictions import Scored
 from streamboost.query.config import Requests
-from streamboost.storage import Arrays, part
+from streamboost.storage import Arrays, select_prefix
 
 __all__ = ["ExternalModels"]
 
@@ -84,7 +84,7 @@ class ExternalModels:
         propensity = np.array([chances.get(id, np.nan) for id in records.ids], dtype=np.float64)
         for name, model in self.shadow_models.items():
             scored = model.score(records.values or [])
-            self._evaluations[name].arrive(
+            self._evaluations[name].add_records(
                 records.ids, scored, propensity, requests.inclusion_probabilities
             )
 
@@ -102,7 +102,7 @@ class ExternalModels:
         as true and false.
         """
         for evaluation in self._evaluations.values():
-            evaluation.label_validated(ids, labels)
+            evaluation.add_validated_labels(ids, labels)
         for held, label in zip(values, labels, strict=True):
             row, whole = decode_values(held or b"[]"), extract_original_record(held or b"")
             for model in self._models_by_name().values():
@@ -113,7 +113,7 @@ class ExternalModels:
     def expire_requests(self, ids: Sequence[str]) -> None:
         """Mark the requests for records `ids` as expired in the shadow models' evaluations."""
         for evaluation in self._evaluations.values():
-            evaluation.expire(ids)
+            evaluation.expire_requests(ids)
 
     def set_field_names(self, names: Sequence[str]) -> None:
         """Set the names of a record's fields in all models, after fields were added."""
@@ -123,7 +123,7 @@ class ExternalModels:
     def shadow_metrics(self) -> dict[str, Any]:
         """Return the evaluation metrics and failure count of each shadow model, by name."""
         return {
-            name: evaluation.in_numbers() | {"failures": self.shadow_models[name].failures}
+            name: evaluation.to_json() | {"failures": self.shadow_models[name].failures}
             for name, evaluation in self._evaluations.items()
         }
 
@@ -159,13 +159,13 @@ class ExternalModels:
                 self.release,
             )
         for name, model in self._models_and_transformer_by_name().items():
-            own = part(arrays, f"models.{name}.")
+            own = select_prefix(arrays, f"models.{name}.")
             key = f"models.{name}.pickle"
             if not own or manifest["sha256"].get(key) != _sha256(own["pickle"]):
                 raise StateError(f"{self.folder}: the checkpoint lacks the River model {name!r}")
             model.restore(own, relearn=anew)
         for name, evaluation in self._evaluations.items():
-            evaluation.resume(manifest["judges"][name], part(arrays, f"judges.{name}."))
+            evaluation.resume(manifest["judges"][name], select_prefix(arrays, f"judges.{name}."))
 
     def _models_by_name(self) -> dict[str, ExternalModel]:
         serving = {} if self.serving is None else {"[model]": self.serving}

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from textwrap import indent
 from typing import TextIO
 
-from streamboost.escaping import escaped, escaped_block
+from streamboost.escaping import escape_block, escape_line
 
 __all__ = [
     "EscapingFormatter",
@@ -53,11 +53,11 @@ class EscapingFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line, followed by the indented traceback of an exception."""
-        return escaped_block(super().format(record))
+        return escape_block(super().format(record))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         """Return the line without the traceback."""
-        return escaped(super().formatMessage(record))
+        return escape_line(super().formatMessage(record))
 
 
 class _TextFormatter(EscapingFormatter):
@@ -95,7 +95,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["trace"] = record.exc_text or self.formatException(record.exc_info)
-        return escaped(json.dumps(line, ensure_ascii=False))
+        return escape_line(json.dumps(line, ensure_ascii=False))
 
 
 @contextmanager

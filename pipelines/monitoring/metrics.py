@@ -15,7 +15,7 @@ from prometheus_client import (
 )
 
 from streamboost.connectors.messages.outgoing import Reason
-from streamboost.escaping import escaped
+from streamboost.escaping import escape_line
 from streamboost.evaluation.report import Estimate
 from streamboost.learner.schedule import Kind
 from streamboost.pipelines.runner.batch import StepResult
@@ -195,8 +195,8 @@ class Metrics(Observer):
         totals: dict[tuple[str, str], int] = {}
         for source, counts in numbers["annotators"].items():
             for name in self._annotators:
-                key = name, _annotator_label_value(source)  # long names may be cut alike
-                totals[key] = totals.get(key, 0) + counts[name]
+                series = name, _annotator_label_value(source)  # long names may be cut alike
+                totals[series] = totals.get(series, 0) + counts[name]
         for (name, source), total in totals.items():
             self._annotators[name].labels(source).set(total)
         for name, (_, read) in _READ.items():
@@ -226,7 +226,7 @@ class Metrics(Observer):
 
 def _annotator_label_value(name: str) -> str:
     """Return an annotator's name as a metric label, escaped and cut to `LONGEST_NAME`."""
-    return escaped(name)[:LONGEST_NAME]
+    return escape_line(name)[:LONGEST_NAME]
 
 
 def _value_and_bounds(estimate: Estimate | None) -> tuple[float, float, float]:

@@ -55,7 +55,7 @@ class InitialData:
     ) -> None:
         """Append the records to `labelled_batch`, which `learner` learns next."""
         mixed = learner.features is not None  # their rows are made one after another
-        X = self.X if mixed else learner.with_lags(self.X)
+        X = self.X if mixed else learner.add_label_lags(self.X)
         for id, x, values, label in zip(self.ids, X, self.values, self.labels, strict=True):
             labelled_batch.add(
                 id, HeldRecord(x, arrival_time, None, None, values), label, float("nan")
@@ -77,7 +77,7 @@ def defer_training(trainer: Trainer, started_trainings: list[Training]) -> Itera
     if trainer.paused:
         yield
         return
-    trainer.pause()
+    trainer.pause_training()
     yield
     started_trainings += trainer.resume_training()
 
@@ -141,7 +141,7 @@ def _check_committee_columns(
     committee: "Committee", schema: Schema, learner: StreamLearner
 ) -> None:
     """Raise ConfigurationError if `committee` was trained on other columns than the schema's."""
-    if learner.label_lags:
+    if learner.n_label_lags:
         raise _committee_error("knows no labels before a record: leave [committee] label_lags out")
     fields = {} if learner.features is None else learner.features.fields
     made = [str(name) for name, field in fields.items() if field.kind not in ("number", "vector")]
@@ -154,7 +154,7 @@ def _check_committee_columns(
     names = learner.columns(schema.features)
     known = committee.columns
     if known is not None and known.categories:
-        tables = ", ".join(str(known.name(f)) for f in known.categories)
+        tables = ", ".join(str(known.column_name(f)) for f in known.categories)
         raise _committee_error(
             f"has categories by their values in {tables}: train one on numbers alone"
         )

@@ -47,7 +47,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from streamboost.checks import as_wide
+from streamboost.checks import pad_missing_columns
 from streamboost.connectors.base import Message, MessageMetadata
 from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.outgoing import DeadLetter, Time
@@ -790,7 +790,7 @@ class LabelJoin:
         return {
             "state": pack_json(state),
             "window": self._window.feature_rows(),
-            "pinned": as_wide([record.x for record in pinned], self._window.n_features),
+            "pinned": pad_missing_columns([record.x for record in pinned], self._window.n_features),
             **values_to_arrays(held),
         }
 

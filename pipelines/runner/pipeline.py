@@ -48,7 +48,7 @@ from streamboost.pipelines.state.journal import JournalExtras
 from streamboost.pipelines.state.versions import CommitteeStore
 from streamboost.predictions import Scored
 from streamboost.query.config import Requests
-from streamboost.storage import Arrays, part
+from streamboost.storage import Arrays, select_prefix
 
 __all__ = ["Pipeline", "build_decisions"]
 
@@ -123,7 +123,7 @@ class Pipeline:
         expired = self.join.expire_and_evict(
             inputs.batch_time_ms, inputs.caught_up, resumed=inputs.resumed
         )
-        self.learner.expire(expired)
+        self.learner.expire_requests(expired)
         if self.models is not None:
             self.models.expire_requests(expired)
         came = self._split_inline_labels(inputs)
@@ -193,7 +193,7 @@ class Pipeline:
             "schema": self.schema.to_json(),
             "classes": self.classes.to_json(),
             "decision": self.decision,
-            "evaluation": self.learner.evaluation.in_numbers(),
+            "evaluation": self.learner.evaluation.to_json(),
         }
         return arrays, manifest | about
 
@@ -209,7 +209,7 @@ class Pipeline:
             "fields": self.fields.to_json(learner.features),
             "committee": _committee_counters(learner, self.models),
             "experts": learner.expert_weights,
-            "annotators": learner.annotators.in_numbers(),
+            "annotators": learner.annotators.to_json(),
             "ledger": asdict(learner.ledger),
             "join": self.join.counters(),
         } | self._external_model_metrics()
@@ -225,10 +225,10 @@ class Pipeline:
 
     def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
         """Restore the state that `snapshot` returned."""
-        self.learner = StreamLearner.restore(part(arrays, "learner."))
+        self.learner = StreamLearner.restore(select_prefix(arrays, "learner."))
         if self.models is not None:
-            self.models.restore(manifest["models"], part(arrays, "models."))
-        self.join.restore(part(arrays, "join."))
+            self.models.restore(manifest["models"], select_prefix(arrays, "models."))
+        self.join.restore(select_prefix(arrays, "join."))
         self.sequence = manifest["sequence"]
         self.digest = manifest["digest"]
         self.batch_time_ms = manifest["tick"]
@@ -287,7 +287,7 @@ class Pipeline:
             classes.store_original_labels(join.unlearned_votes(label, learner))
         classes.apply_class_command(command, self.schema.label_kind)
         join.rename_labels(classes.current_class, learner)
-        return learner.rename(label, into)
+        return learner.rename_class(label, into)
 
     def _apply_config_changes(self) -> None:
         """Apply the configuration changes in `journal_extras`: rules, decisions and new fields."""
@@ -344,7 +344,7 @@ class Pipeline:
     def _encode_predictions(
         self, records: Records, scored: Scored, requests: Requests
     ) -> ForwardedPayloads:
-        decided = None if self.learner.decisions is None else self.learner.decide(scored)
+        decided = None if self.learner.decisions is None else self.learner.decide_classes(scored)
         return encode_predictions(
             records, scored, requests, self.sequence, self.schema, decisions=decided
         )
@@ -453,7 +453,7 @@ class Pipeline:
         records = self._transform_records(records)
         if features is not None and records.values is not None:
             records = replace(records, X=features.encode_arrivals(records.values))
-        return records, self.learner.with_lags(records.X)
+        return records, self.learner.add_label_lags(records.X)
 
     def _transform_records(self, records: Records) -> Records:
         """Return records after the transformer; without a transformer, the records unchanged."""
@@ -524,7 +524,7 @@ def _apply_model_command(
     if command.command == "promote":
         return trainer.promote()
     if command.command == "pause":
-        trainer.pause()
+        trainer.pause_training()
         return ()
     return trainer.resume_training() if command.command == "resume" else trainer.retrain()
 
@@ -564,7 +564,7 @@ def _committee_counters(learner: StreamLearner, models: ExternalModels | None) -
         "rounds": 0,
         "trees": 0,
         "classes": 0,
-        "running": trainer.running.version if trainer.running else 0,
+        "running": trainer.running_training.version if trainer.running_training else 0,
         "challenger": trainer.challenger.version if trainer.challenger else 0,
         # With an active external model, training is always off: this is no pause by a command.
         "paused": int(trainer.paused and (models is None or models.serving is None)),

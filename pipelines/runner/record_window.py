@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamboost.checks import Label, as_wide
+from streamboost.checks import Label, pad_missing_columns
 from streamboost.connectors.base import MessageMetadata
 from streamboost.connectors.messages.outgoing import Time
 from streamboost.pipelines.config.durations import StreamTime, WindowSize
@@ -210,7 +210,7 @@ class RecordWindow:
         self._reserve_row_capacity(len(ids))
         rows = slice(self._end, self._end + len(ids))
         first = self._base + self._end
-        X = as_wide(X, self.n_features)
+        X = pad_missing_columns(X, self.n_features)
         self._X[rows], self._records[rows], self._batch_times[rows] = (
             X,
             record_numbers,
@@ -226,7 +226,7 @@ class RecordWindow:
     def _widen_feature_rows(self, n_features: int) -> None:
         """Add columns of NaN to the stored feature rows, up to `n_features` columns."""
         if n_features > self.n_features:
-            self._X = as_wide(self._X, n_features)
+            self._X = pad_missing_columns(self._X, n_features)
             self.n_features = n_features
 
     def _reserve_row_capacity(self, n_rows: int) -> None:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamboost.connectors.base import Transaction
-from streamboost.environment import differences, environment
+from streamboost.environment import describe_differences, environment
 from streamboost.errors import DataError, GapError, ModelFileError, StateError
 from streamboost.pipelines.runner.batch import BatchInputs
 from streamboost.pipelines.runner.runner import Runner
@@ -222,7 +222,7 @@ class Replay:
                 "batches from %d on were made in another environment (%s): they are replayed "
                 "without comparing",
                 entry.sequence,
-                differences(self._environment, environment()),
+                describe_differences(self._environment, environment()),
             )
 
     def _check_source_identities(self, identities: dict[str, str]) -> None:
@@ -276,7 +276,11 @@ class Replay:
             for command in entry.commands:
                 if command.version is not None:
                     pipeline.versions.load_into_memory(command.version)
-            swap = None if entry.swap is None else pipeline.learner.trainer.wait(entry.swap)
+            swap = (
+                None
+                if entry.swap is None
+                else pipeline.learner.trainer.wait_for_training(entry.swap)
+            )
         except (DataError, ModelFileError, StateError) as error:
             if self.is_same and not isinstance(error, DataError):
                 raise
@@ -295,7 +299,7 @@ class Replay:
 
     def _replay_mismatch_error(self, entry: JournalEntry, reason: str) -> StateError:
         if not self.is_same:
-            there = differences(self._environment, environment())
+            there = describe_differences(self._environment, environment())
             return StateError(
                 f"batch {entry.sequence} cannot be replayed here ({there}): {reason}; finish where "
                 "it was made: run that until it has stopped cleanly, then this"

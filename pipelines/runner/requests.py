@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from streamboost.checks import as_wide
+from streamboost.checks import pad_missing_columns
 from streamboost.connectors.base import ForwardedPayloads
 from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.labels import label_to_json
@@ -41,7 +41,9 @@ def build_requests(
     held = [join.record(id) for id in wanted]
     rows = {id: row for row, id in enumerate(records.ids)} if wanted else {}
     if not rows.keys() >= set(wanted):
-        scored = learner.score(as_wide([record.x for record in held], learner.n_features or 0))
+        scored = learner.score(
+            pad_missing_columns([record.x for record in held], learner.n_features or 0)
+        )
         rows = dict(zip(wanted, range(len(held)), strict=True))
     expires = join.expires_after.end_time_ms(join.stream_time)
     utility = [*requests.utility.tolist(), *relabel_requests.doubt.tolist()]

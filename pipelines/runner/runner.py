@@ -119,7 +119,7 @@ class Runner:
                 self.backlog.update(self._kept_positions[0] if self._kept_positions else None)
                 if inputs is not None:
                     self.stage_timer.on_stage_end("poll")
-                    self.commit(self.step(inputs, self._trainer.finished()))
+                    self.commit(self.step(inputs, self._trainer.finished_committee()))
                     self.checkpoint_if_due()
                 elif self._pending_commit is not None:
                     self.await_commit()
@@ -257,7 +257,9 @@ class Runner:
                 continue
             self._end_retries()
             if inputs is None:
-                return self.intake.build_empty_batch() if self._trainer.finished() else None
+                return (
+                    self.intake.build_empty_batch() if self._trainer.finished_committee() else None
+                )
             commands = validate_commands(self.pipeline, inputs.commands, self.notify_error)
             return replace(inputs, commands=commands)
         return None
@@ -282,7 +284,7 @@ class Runner:
     @property
     def _is_idle(self) -> bool:
         """Whether no training is in progress, and no message can arrive from an open source."""
-        return self._trainer.running is None and not self.intake.is_open
+        return self._trainer.running_training is None and not self.intake.is_open
 
     def _wait_before_retry(self, error: ConnectorError) -> None:
         """Wait before a retry; report the first of consecutive failures."""

@@ -12,7 +12,7 @@ from streamboost.errors import StateError
 from streamboost.features.paths import path_getter
 from streamboost.pipelines.service.labelling.writers import decode_posted_records
 from streamboost.pipelines.state.folder import State
-from streamboost.storage import part
+from streamboost.storage import select_prefix
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,7 +81,7 @@ class CheckpointScorer:
         ids, X = self._decode_records(model, records)
         with self._scoring:
             scored = model.learner.score(X)
-            decided = model.learner.decide(scored).tolist()
+            decided = model.learner.decide_classes(scored).tolist()
         found = [_prediction_document(model, id, scored, row) for row, id in enumerate(ids)]
         if model.learner.decisions is not None:
             for one, label in zip(found, decided, strict=True):
@@ -134,7 +134,11 @@ class CheckpointScorer:
         read, _ = decode_posted_records(model.schema, whole)
         learner = model.learner
         with self._scoring:
-            X = learner.with_lags(read.X) if read.values is None else learner.rows(read.values)
+            X = (
+                learner.add_label_lags(read.X)
+                if read.values is None
+                else learner.encode_records(read.values)
+            )
         pairs = zip(read.ids, nameless, strict=True)
         return [None if is_nameless else id for id, is_nameless in pairs], X
 
@@ -196,7 +200,7 @@ class CheckpointScorer:
                 "predictions it writes"
             )
         schema = Schema.from_json(manifest["schema"])
-        learner = StreamLearner.restore(without_training_state(part(arrays, "learner.")))
+        learner = StreamLearner.restore(without_training_state(select_prefix(arrays, "learner.")))
         self._known = _LoadedModel(manifest["sequence"], schema, learner)
 
 

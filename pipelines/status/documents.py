@@ -161,7 +161,7 @@ def status_documents(runner: Runner) -> dict[str, dict[str, Any]]:
         "evaluation": {
             "since_start": _truncated_report(since_start),
             "recent": _truncated_report(recent),
-            "pending": evaluation.pending,
+            "pending": evaluation.n_open_requests,
             "unanswered": evaluation.unanswered,
         },
         "lag": dict(runner.backlog.lag),

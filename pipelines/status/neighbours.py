@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.checks import Label, as_wide
+from streamboost.checks import Label, pad_missing_columns
 
 __all__ = [
     "LABELLED",
@@ -102,7 +102,7 @@ def nearest_labelled_records(
     columns = list(index.steady.values())
     if not rows or not columns or not index.ids:
         return {}
-    wanted = as_wide(list(rows.values()), index.X.shape[1])[:, columns]
+    wanted = pad_missing_columns(list(rows.values()), index.X.shape[1])[:, columns]
     places, _ = nearest_rows(wanted, index.X[:, columns], NEAR + 1)  # one may be the record itself
     found = {}
     for id, row in zip(rows, places.tolist(), strict=True):

@@ -166,7 +166,7 @@ class Publisher(Observer):
         if pipeline.learner.n_labels == self._labels:
             return None
         self._labels = pipeline.learner.n_labels
-        lags = pipeline.learner.label_lags
+        lags = pipeline.learner.n_label_lags
         steady = {name: lags + column for name, column in static_columns(pipeline).items()}
         return LabelledIndex(*pipeline.learner.newest_labelled(LABELLED), steady)
 

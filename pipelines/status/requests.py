@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamboost.checks import as_wide
+from streamboost.checks import pad_missing_columns
 from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.schema import Schema
 from streamboost.features.paths import flatten
@@ -165,7 +165,7 @@ class OpenRequests:
         """Rebuild the messages of open requests with the current prediction."""
         pipeline, join = self._pipeline, self._pipeline.join
         held = [join.requested_record(id) for id in ids]
-        X = as_wide([record.x for record in held], pipeline.learner.n_features or 0)
+        X = pad_missing_columns([record.x for record in held], pipeline.learner.n_features or 0)
         scored, utilities = pipeline.learner.score(X), pipeline.learner.utility(X)
         for row, id in enumerate(ids):
             asked = join.open_requests[id]

@@ -15,11 +15,11 @@ from streamboost.errors import ConfigurationError, DataError
 from streamboost.evaluation.decisions import Decisions
 from streamboost.features import Features
 from streamboost.features.layout import Values
-from streamboost.learner.estimators import Trainable, every_label_estimator
+from streamboost.learner.estimators import Trainable, fully_labelled_estimator
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Schedule
 from streamboost.learner.working_set import WorkingSet
-from streamboost.predictions import Scored, evidence
+from streamboost.predictions import Scored, utility_inputs
 from streamboost.stacking.experts import as_expert_names
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self.seed = seed
         self.decisions = decisions
         # A copy, whose categorical columns are set as they appear.
-        self._trained = every_label_estimator() if estimator is None else deepcopy(estimator)
+        self._trained = fully_labelled_estimator() if estimator is None else deepcopy(estimator)
         takes_categories = "categorical_features" in self._trained.get_params()
         if label_lags and not takes_categories:
             raise ConfigurationError(
@@ -181,9 +181,9 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         if row is not None and depends_on_time:
             self._features.observe(values)
         elif row is None or len(row) < n_features or _has_missing_values(row):
-            row = self._learner.arrive([values])[0]  # this also counts unreadable values
+            row = self._learner.encode_arrivals([values])[0]  # this also counts unreadable values
         if self.coverage is not None:
-            self._learner.evaluator.observe(self._learner.score([row]), [number])
+            self._learner.evaluator.add_labelled_records(self._learner.score([row]), [number])
         self._learner.learn_unsolicited(id, row, number, values, weight)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
@@ -217,7 +217,9 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         committee = self._learner.committee
         if committee is None:
             return {}
-        shares = evidence("votes", committee, self._learner.rows([self._fields.values(x)]))[0]
+        shares = utility_inputs(
+            "votes", committee, self._learner.encode_records([self._fields.values(x)])
+        )[0]
         labels = [self._labels[number] for number in committee.classes.tolist()]
         return dict(zip(labels, shares.tolist(), strict=True))
 
@@ -244,7 +246,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         P = self._label_probabilities(
             self._score_and_store_rows([self._fields.values(x)], "decision")
         )
-        chosen = int(self.decisions.decided_columns(P, self._labels)[0])
+        chosen = int(self.decisions.decided_indices(P, self._labels)[0])
         return None if chosen < 0 else self._labels[chosen]
 
     def predict_set_one(
@@ -267,7 +269,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 "predict_set_one"
             )
         scored = self._score_and_store_rows([self._fields.values(x)], "set")
-        numbers = self._learner.evaluator.prediction_sets_of(scored)[0]
+        numbers = self._learner.evaluator.make_prediction_sets(scored)[0]
         return {None if number is None else self._labels[int(number)] for number in numbers}
 
     def predict_proba_many(self, X: Any) -> Any:
@@ -295,10 +297,10 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
 
         `output` names what the caller returns, such as the label (see `PendingRows.put`).
         """
-        rows = self._learner.rows(values)
+        rows = self._learner.encode_records(values)
         scored = self._learner.score_rows(rows)
         if self._rows_depend_on_time or self._uses_stacking:  # the label needs row and predictions
-            self._learner.remember(self._pending_rows.put(values, rows, output), scored)
+            self._learner.cache_predictions(self._pending_rows.put(values, rows, output), scored)
         return scored
 
     def _field_values(self, X: Any) -> list[Values]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamboost.boosting.committee import Committee
 from streamboost.errors import ConfigurationError, DataError
-from streamboost.kernels.traverse import FOREST_NODE, add_scores_until
+from streamboost.kernels.traverse import FOREST_NODE, add_scores_with_early_exit
 from streamboost.storage import Arrays, pack_json, unpack_json
 from streamboost.trees.forest import Forest
 
@@ -50,7 +50,7 @@ class Cascade:
     >>> X, y = load_digits(return_X_y=True)
     >>> model = SketchLogitBoostClassifier(n_estimators=100, random_state=0).fit(X[::3], y[::3])
     >>> cascade = Cascade.fit(model.committee_, X[1::3], tolerance=0.01)
-    >>> bool(cascade.trees_used(X[2::3]).mean() < 80)
+    >>> bool(cascade.n_trees_used(X[2::3]).mean() < 80)
     True
     >>> bool((cascade.predict(X[2::3]) == model.predict(X[2::3])).mean() > 0.95)
     True
@@ -126,26 +126,28 @@ class Cascade:
         if exact:
             thresholds = _bounds_of_remaining_trees(committee, ends)
             bare = cls(committee, ends, thresholds, 0.0, float("nan"))
-            mean = float("nan") if X is None or len(X) == 0 else float(bare.trees_used(X).mean())
+            mean = float("nan") if X is None or len(X) == 0 else float(bare.n_trees_used(X).mean())
             return cls(committee, ends, thresholds, 0.0, mean)
         if X is None or len(X) == 0:
             raise DataError("a cascade needs held-back rows: give X, or exact=True")
         thresholds, mean = _calibrate_thresholds(committee, X, rounds, tolerance)
         return cls(committee, ends, thresholds, tolerance, mean)
 
-    def decision(self, X: np.ndarray) -> np.ndarray:
+    def class_scores(self, X: np.ndarray) -> np.ndarray:
         """Return the scores of each row of `X` (n, D) after its last tree, float64 (n, K)."""
         return self._score_with_exits(X)[0]
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Return the predicted class of each row of `X` (n, D) from its scores at the exit."""
-        return np.asarray(self.committee.classes[self.committee.best(self.decision(X))])
+        return np.asarray(
+            self.committee.classes[self.committee.predicted_indices(self.class_scores(X))]
+        )
 
-    def trees_used(self, X: np.ndarray) -> np.ndarray:
+    def n_trees_used(self, X: np.ndarray) -> np.ndarray:
         """Return the number of trees that were evaluated for each row of `X`, int32 (n,)."""
         return self._score_with_exits(X)[1]
 
-    def check(self, committee: Committee) -> None:
+    def require_same_committee(self, committee: Committee) -> None:
         """Raise DataError if the thresholds were calibrated for another committee."""
         _require_same_committee(_committee_identity(self.committee), _committee_identity(committee))
 
@@ -174,7 +176,7 @@ class Cascade:
         forest = _require_forest(self.committee)
         scores = np.tile(self.committee.base, (len(X), 1))
         used = np.zeros(len(X), dtype=np.int32)
-        add_scores_until(
+        add_scores_with_early_exit(
             forest.nodes, forest.roots, forest.values, X, scores, self.ends, self.thresholds, used
         )
         return scores, used
@@ -198,7 +200,7 @@ def _calibrate_thresholds(
     """
     X = committee.as_rows(X)
     forest = _require_forest(committee)
-    answers = committee.best(committee.decision(X))
+    answers = committee.predicted_indices(committee.class_scores(X))
     scores = np.tile(committee.base, (len(X), 1))
     alive = np.ones(len(X), dtype=bool)
     thresholds = np.full(len(rounds), np.inf)
@@ -208,7 +210,7 @@ def _calibrate_thresholds(
         trees += int(alive.sum()) * int(forest.rounds[m] - forest.rounds[done])
         done = m
         margin = _margins_of_scores(scores)
-        wrong = committee.best(scores) != answers
+        wrong = committee.predicted_indices(scores) != answers
         allowed = int(tolerance * len(X) * forest.rounds[m] / committee.n_trees) - spent
         thresholds[place] = _smallest_threshold(margin[alive], wrong[alive], allowed)
         leaving = alive & (margin >= thresholds[place])

@@ -12,7 +12,7 @@ from streamboost.boosting.links import NO_COSTS, Link, check_link, class_probabi
 from streamboost.boosting.similarities import Similarities
 from streamboost.errors import DataError, ModelFileError
 from streamboost.storage import Arrays, pack_json, read_arrays, unpack_json, write_arrays
-from streamboost.trees.explained import contributions, importances
+from streamboost.trees.explained import feature_importances, shap_values
 from streamboost.trees.forest import Forest
 
 __all__ = ["Committee", "Model", "WeakLearners"]
@@ -29,13 +29,13 @@ _SAVED_KINDS = "iufbU"  # integers, floats, booleans, text
 class Model(Protocol):
     """Protocol of a fitted model that computes class scores of rows, such as `Committee`."""
 
-    def decision(self, X: np.ndarray) -> np.ndarray:
+    def class_scores(self, X: np.ndarray) -> np.ndarray:
         """Return the scores (n, K) of `X` (n, D)."""
 
-    def staged_decision(self, X: np.ndarray) -> Iterator[np.ndarray]:
+    def staged_scores(self, X: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the scores (n, K) of `X` (n, D) after each boosting round."""
 
-    def best(self, scores: np.ndarray) -> np.ndarray:
+    def predicted_indices(self, scores: np.ndarray) -> np.ndarray:
         """Return the index of the predicted class of each row, (n,), from its `scores` (n, K)."""
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
@@ -95,7 +95,7 @@ class Committee:
         """Number of trees or other weak learners."""
         return self.learners.n_learners
 
-    def decision(self, X: Any) -> np.ndarray:
+    def class_scores(self, X: Any) -> np.ndarray:
         """Return the scores of the rows `X` (n, D), NaN where missing: float64 (n, K).
 
         `X` is an array that holds categories as codes, or a frame, whose columns are matched by
@@ -107,7 +107,7 @@ class Committee:
         self.learners.add_scores(X, scores)
         return scores
 
-    def staged_decision(self, X: Any) -> Iterator[np.ndarray]:
+    def staged_scores(self, X: Any) -> Iterator[np.ndarray]:
         """Yield the scores of `X` (n, D), float64 (n, K), after each boosting round."""
         X = self.as_rows(X)
         scores = np.tile(self.base, (len(X), 1))
@@ -118,7 +118,7 @@ class Committee:
         """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
         return class_probabilities(self.link, scores / self.temperature, self.costs)
 
-    def best(self, scores: np.ndarray) -> np.ndarray:
+    def predicted_indices(self, scores: np.ndarray) -> np.ndarray:
         """Return the index of the predicted class of each row, (n,), from its `scores` (n, K).
 
         The predicted class has the largest score, or with costs, the least expected cost. Ties go
@@ -134,10 +134,10 @@ class Committee:
         These are exact path-dependent SHAP values of trees (Lundberg, Erion and Lee, 2018, and
         Lundberg et al., 2020). A split on an unknown feature is followed to both sides, weighted by
         the training rows on each side. The last column is the expected score without any known
-        feature. The D + 1 columns sum to the score that `decision` returns.
+        feature. The D + 1 columns sum to the score that `class_scores` returns.
 
-        `X` (n, D) is as in `decision`. A row takes O(leaves (d^2 + d K)) time, d being the number
-        of features between root and leaf: 1 to 5 ms at 400 trees of 20 features.
+        `X` (n, D) is as in `class_scores`. A row takes O(leaves (d^2 + d K)) time, d being the
+        number of features between root and leaf: 1 to 5 ms at 400 trees of 20 features.
 
         Raises
         ------
@@ -153,10 +153,10 @@ class Committee:
         >>> owed = committee.contributions(X)
         >>> owed.shape
         (150, 3, 5)
-        >>> bool(np.allclose(owed.sum(axis=2), committee.decision(X)))
+        >>> bool(np.allclose(owed.sum(axis=2), committee.class_scores(X)))
         True
         """
-        owed = contributions(self._require_forest(), self.as_rows(X))
+        owed = shap_values(self._require_forest(), self.as_rows(X))
         owed[:, :, -1] += self.base
         return owed
 
@@ -168,7 +168,7 @@ class Committee:
         impurity in other trees. All shares are 0 if no tree has a split. Raises DataError if the
         committee is not made of trees.
         """
-        return importances(self._require_forest(), self.n_features)
+        return feature_importances(self._require_forest(), self.n_features)
 
     def _require_forest(self) -> Forest:
         if not isinstance(self.learners, Forest):
@@ -214,7 +214,7 @@ class Committee:
             "link": self.link,
             "learners": self.learners.kind,
             "version": self.version,
-            "columns": None if self.columns is None else self.columns.describe(),
+            "columns": None if self.columns is None else self.columns.to_json(),
         }
         return {
             "about": pack_json(about),
@@ -239,7 +239,7 @@ class Committee:
                 link=about["link"],
                 costs=arrays["costs"],
                 version=about["version"],
-                columns=FrameColumns.rebuild(columns) if columns else None,
+                columns=FrameColumns.from_json(columns) if columns else None,
             )
         except (LookupError, TypeError, ValueError) as error:
             raise ModelFileError(f"these arrays are not a committee's: {error!r}") from error
@@ -247,9 +247,9 @@ class Committee:
         return committee
 
     def _require_consistent_arrays(self) -> None:
-        self.learners.check(self.n_features)
+        self.learners.validate(self.n_features)
         if self.columns is not None:
-            self.columns.check(self.n_features, self.learners.categories.features.tolist())
+            self.columns.validate(self.n_features, self.learners.categories.features.tolist())
         if not self.base.shape == self.classes.shape == (self.learners.n_classes,):
             raise ModelFileError("leaf values and classes differ in number: the file is damaged")
         check_link(self.link, self.costs, len(self.classes))

@@ -9,10 +9,10 @@ import numpy as np
 
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.links import NO_COSTS, class_probabilities
-from streamboost.kernels.stumps import correct_rows
+from streamboost.kernels.stumps import boost_correction_stumps
 from streamboost.kernels.traverse import FOREST_NODE, add_scores
 
-__all__ = ["CorrectedCommittee", "Stumps", "boost_correction", "initial_scores", "is_correctable"]
+__all__ = ["CorrectedCommittee", "Stumps", "boost_correction", "is_correctable", "new_class_scores"]
 
 RATE = 0.8
 L2 = 1.0
@@ -75,14 +75,14 @@ class CorrectedCommittee:
         """Number of boosting rounds of the underlying committee, without the correction."""
         return self.committee.n_rounds
 
-    def staged_decision(self, X: np.ndarray) -> Iterator[np.ndarray]:
+    def staged_scores(self, X: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the committee's scores of `X` after each boosting round, without the correction."""
-        return self.committee.staged_decision(X)
+        return self.committee.staged_scores(X)
 
-    def decision(self, X: np.ndarray) -> np.ndarray:
+    def class_scores(self, X: np.ndarray) -> np.ndarray:
         """Return the corrected scores of `X` (n, D), NaN where missing: float64 (n, K)."""
         X = self.committee.as_rows(X)
-        return self.add_correction(self.committee.decision(X), X)
+        return self.add_correction(self.committee.class_scores(X), X)
 
     def add_correction(self, scores: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Return the committee's `scores` of the rows `X` plus the correction, float64 (n, K).
@@ -98,7 +98,7 @@ class CorrectedCommittee:
         """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
         return class_probabilities("softmax", scores / self.committee.temperature, NO_COSTS)
 
-    def best(self, scores: np.ndarray) -> np.ndarray:
+    def predicted_indices(self, scores: np.ndarray) -> np.ndarray:
         """Return the index of the largest score of each row, (n,); ties go to the first class."""
         return np.asarray(scores.argmax(axis=1))
 
@@ -108,13 +108,13 @@ def is_correctable(committee: Committee) -> bool:
     return committee.link == "softmax"
 
 
-def initial_scores(scores: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
+def new_class_scores(scores: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
     """Return the initial scores of the classes that the committee lacks, float64 (new classes,).
 
     `scores` (n, known classes), at temperature 1, and `y` int64 (n,) are of the most recent rows.
     The initial score of a new class is the log odds of its share against the known classes, plus
-    the mean log-sum-exp of the known scores, as in `softmax_base`. For the shares, one row is added
-    to each class.
+    the mean log-sum-exp of the known scores, as in `softmax_base_scores`. For the shares, one row
+    is added to each class.
     """
     known = scores.shape[1]
     if n_classes == known:
@@ -176,7 +176,7 @@ def boost_correction(
     nodes, roots = np.empty(n_stumps, FOREST_NODE), np.empty(n_stumps, np.int32)
     values = np.empty((2 * n_stumps, n_classes), np.float32)
     rows, how = (X, features, y, age, row_weight, scores), (RATE, L2, LEAST, CLAMP, temperature)
-    n_nodes = correct_rows(*rows, drawn, *how, nodes, roots, values)
+    n_nodes = boost_correction_stumps(*rows, drawn, *how, nodes, roots, values)
     return Stumps(nodes[:n_nodes], roots, values) if n_nodes >= 0 else None
 
 

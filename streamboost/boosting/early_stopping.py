@@ -170,7 +170,9 @@ class ValidationSet:
     _temperature: float = field(init=False)
     _softened: float = 1.0
 
-    def start(self, base: np.ndarray, learners: WeakLearners | None, temperature: float) -> None:
+    def set_initial_scores(
+        self, base: np.ndarray, learners: WeakLearners | None, temperature: float
+    ) -> None:
         """Set the scores before the first round, and record their loss."""
         self._temperature = temperature
         self.scores = np.tile(base, (len(self.y), 1))
@@ -181,9 +183,9 @@ class ValidationSet:
     def record_loss(self, scores: np.ndarray) -> None:
         """Append the log loss of softmax(b `scores`), with `scores` (n, K), to `losses`.
 
-        The factor b in [0, 1] is that of the lowest loss; see `softened_log_loss`.
+        The factor b in [0, 1] is that of the lowest loss; see `calibrated_log_loss`.
         """
-        loss, self._softened = softened_log_loss(
+        loss, self._softened = calibrated_log_loss(
             scores / self._temperature, self.y, self.weight, self._softened
         )
         self.losses.append(loss)
@@ -204,7 +206,7 @@ class ValidationSet:
         return best
 
 
-def softened_log_loss(
+def calibrated_log_loss(
     scores: np.ndarray, y: np.ndarray, weight: np.ndarray, start: float = 1.0
 ) -> tuple[float, float]:
     """Return the lowest mean log loss of softmax(b scores) over b in [0, 1], and this b.
@@ -286,7 +288,7 @@ class EarlyStoppingBuilder:
         held, trial = self._held, self._new_builder()
         for method, given in rounds:
             getattr(trial, method)(*given)
-        for scores in trial.freeze().staged_scores(held.X, held.scores):
+        for scores in trial.build().staged_scores(held.X, held.scores):
             if held.has_converged:  # a kernel grew more rounds than needed
                 break
             held.record_loss(scores)
@@ -296,6 +298,6 @@ class EarlyStoppingBuilder:
         del self._pending[: held.best_n_rounds - self._n_retained]
         self._n_retained = held.best_n_rounds
 
-    def freeze(self) -> WeakLearners:
+    def build(self) -> WeakLearners:
         """Return the weak learners of all rounds up to the lowest validation loss."""
-        return self._builder.freeze()
+        return self._builder.build()

@@ -30,7 +30,7 @@ from streamboost.boosting.training_data import (
     check_class_weight,
     training_data,
     training_rows,
-    validated_numbers,
+    validate_features,
     warn_of_missing_classes,
 )
 from streamboost.trees.bins import MAX_BINS
@@ -47,7 +47,7 @@ def _require_probabilities(estimator: "BoostingClassifier") -> bool:
     return True
 
 
-def _parameter_constraints_of(cls: Any) -> dict[str, list[Any]]:
+def _make_parameter_constraints(cls: Any) -> dict[str, list[Any]]:
     """Return the valid values of an estimator's parameters, as scikit-learn's constraints.
 
     The constraints of the base class are extended by the type hints of `cls`. A `Literal` hint
@@ -160,7 +160,7 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.__doc__ = with_inherited_descriptions(cls)
-        cls._parameter_constraints = _parameter_constraints_of(cls)
+        cls._parameter_constraints = _make_parameter_constraints(cls)
 
     @abstractmethod
     def _create_algorithm(self) -> Algorithm:
@@ -329,12 +329,12 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         Ties go to the first class. For costs, see the estimator of the family.
         """
         scores = self._compute_scores(X)
-        return np.asarray(self.classes_[self._fitted_model.best(scores)])
+        return np.asarray(self.classes_[self._fitted_model.predicted_indices(scores)])
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Yield the predicted class of each row, (n,), after each boosting round."""
         for scores in self._compute_staged_scores(X):
-            yield self.classes_[self._fitted_model.best(scores)]
+            yield self.classes_[self._fitted_model.predicted_indices(scores)]
 
     @available_if(_require_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -350,21 +350,21 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
 
     def _validate_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "classes_")
-        return np.asarray(validated_numbers(self, self._columns, X, reset=False))
+        return np.asarray(validate_features(self, self._columns, X, reset=False))
 
     def _compute_scores(self, X: Any) -> np.ndarray:
         X = self._validate_rows(X)
         threads = min(effective_n_jobs(self.n_jobs), len(X))
         if threads == 1:
-            return self._fitted_model.decision(X)
+            return self._fitted_model.class_scores(X)
         with ThreadPoolExecutor(threads) as pool:
             return np.concatenate(
-                list(pool.map(self._fitted_model.decision, np.array_split(X, threads)))
+                list(pool.map(self._fitted_model.class_scores, np.array_split(X, threads)))
             )
 
     def _compute_staged_scores(self, X: Any) -> Iterator[np.ndarray]:
         rows = self._validate_rows(X)
-        return self._fitted_model.staged_decision(rows)
+        return self._fitted_model.staged_scores(rows)
 
     def _scores_in_sklearn_shape(self, scores: np.ndarray) -> np.ndarray:
         # scikit-learn's form for two classes; the scores sum to zero up to b.

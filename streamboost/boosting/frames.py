@@ -120,7 +120,7 @@ class FrameColumns:
                 )
         return rows
 
-    def name(self, column_index: int) -> str | int:
+    def column_name(self, column_index: int) -> str | int:
         """Return a column's name, or its index if the training had no column names."""
         return self.names[column_index] if self.names else column_index
 
@@ -135,17 +135,17 @@ class FrameColumns:
             )
         return [frame.get_column(name) for name in self.names]
 
-    def describe(self) -> dict[str, Any]:
-        """Return the names and categories as a dictionary for JSON, which `rebuild` reads."""
+    def to_json(self) -> dict[str, Any]:
+        """Return the names and categories as a dictionary for JSON, which `from_json` reads."""
         return {"names": self.names, "categories": list(self.categories.items())}
 
     @classmethod
-    def rebuild(cls, description: Mapping[str, Any]) -> "FrameColumns":
-        """Create the columns from the values that `describe` returned."""
+    def from_json(cls, description: Mapping[str, Any]) -> "FrameColumns":
+        """Create the columns from the values that `to_json` returned."""
         tables = {int(f): tuple(values) for f, values in description["categories"]}
         return cls(tuple(description["names"]), tables)
 
-    def check(self, n_features: int, categorical: Iterable[int]) -> None:
+    def validate(self, n_features: int, categorical: Iterable[int]) -> None:
         """Raise ModelFileError unless names and categories match the columns of a committee.
 
         The committee has `n_features` columns, of which those at indices `categorical` are

@@ -17,7 +17,14 @@ from streamboost.trees.forest import Forest
 from streamboost.trees.grower import Grower
 from streamboost.trees.sums import Shard
 
-__all__ = ["Algorithm", "BoostingParameters", "RoundSampler", "TrainingWork", "boost", "heavy_rows"]
+__all__ = [
+    "Algorithm",
+    "BoostingParameters",
+    "RoundSampler",
+    "TrainingWork",
+    "boost",
+    "weight_trimming_mask",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ class RoundSampler:
             features = np.sort(self.rng.choice(features, n_features, replace=False))
         chosen = np.ones(grow.n_rows, dtype=bool)
         if row_weights is not None:
-            chosen = heavy_rows(row_weights, self.weight, params.weight_trimming)
+            chosen = weight_trimming_mask(row_weights, self.weight, params.weight_trimming)
         if params.subsample < 1.0:
             rows = np.flatnonzero(chosen)
             chosen = np.zeros(grow.n_rows, dtype=bool)
@@ -234,7 +241,7 @@ def boost(
     into = learners.builder(bins, data.weight)
     builder: LearnersBuilder | EarlyStoppingBuilder = into
     if held_out is not None:
-        held_out.start(base, learners, algorithm.temperature(len(base)))
+        held_out.set_initial_scores(base, learners, algorithm.temperature(len(base)))
         builder = EarlyStoppingBuilder(
             into, lambda: algorithm.empty_learners(data).builder(bins), held_out
         )
@@ -246,7 +253,7 @@ def boost(
     return Committee(
         classes=data.classes,
         base=base,
-        learners=builder.freeze(),
+        learners=builder.build(),
         n_features=data.X.shape[1],
         family=algorithm.family,
         temperature=algorithm.temperature(len(base)),
@@ -278,7 +285,9 @@ def _require_extendable_committee(
         )
 
 
-def heavy_rows(row_weights: np.ndarray, n_records: np.ndarray, trimmed_share: float) -> np.ndarray:
+def weight_trimming_mask(
+    row_weights: np.ndarray, n_records: np.ndarray, trimmed_share: float
+) -> np.ndarray:
     """Return the mask of the rows that remain after weight trimming, bool (n,).
 
     The rows of the lowest `row_weights` are dropped, with at most `trimmed_share` of the total

@@ -12,11 +12,11 @@ from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
 from streamboost.trees.categories import CategoryCodes
 
-__all__ = ["Frame", "Similarities", "SimilaritiesBuilder", "Similarity"]
+__all__ = ["CoordinateSystem", "Similarities", "SimilaritiesBuilder", "Similarity"]
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class CoordinateSystem:
     """Coordinates in which distances are measured: columns are centred, and may be scaled.
 
     Parameters
@@ -29,7 +29,7 @@ class Frame:
     scale: np.ndarray
 
     @classmethod
-    def fit(cls, X: np.ndarray, weight: np.ndarray, *, standardize: bool) -> "Frame":
+    def fit(cls, X: np.ndarray, weight: np.ndarray, *, standardize: bool) -> "CoordinateSystem":
         """Return coordinates whose centre is the mean of `X` (n, D), weighted by `weight` (n,).
 
         If `standardize`, columns are divided by their standard deviations.
@@ -102,14 +102,14 @@ class Similarities:
 
     kind: ClassVar[str] = "similarities"
 
-    frame: Frame
+    frame: CoordinateSystem
     points: np.ndarray
     pairs: np.ndarray
     reach: np.ndarray
     coefficients: np.ndarray
 
     @classmethod
-    def empty(cls, frame: Frame, n_classes: int) -> "Similarities":
+    def empty(cls, frame: CoordinateSystem, n_classes: int) -> "Similarities":
         """Create similarities without rounds for `n_classes` classes."""
         return cls(
             frame,
@@ -196,12 +196,12 @@ class Similarities:
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Similarities":
         """Rebuild similarities from the arrays of `to_arrays`, without validation."""
-        frame = Frame(arrays["frame.centre"], arrays["frame.scale"])
+        frame = CoordinateSystem(arrays["frame.centre"], arrays["frame.scale"])
         return cls(
             frame, arrays["points"], arrays["pairs"], arrays["reach"], arrays["coefficients"]
         )
 
-    def check(self, n_features: int) -> None:
+    def validate(self, n_features: int) -> None:
         """Raise ModelFileError if a shape, a point index or a reach is invalid."""
         n = self.pairs.shape[:1]
         fits = (
@@ -230,7 +230,7 @@ class Similarities:
 
 
 class SimilaritiesBuilder:
-    """Collects rounds; `freeze` returns the old similarities with these rounds appended."""
+    """Collects rounds; `build` returns the old similarities with these rounds appended."""
 
     def __init__(self, old: Similarities) -> None:
         self._old = old
@@ -240,7 +240,7 @@ class SimilaritiesBuilder:
         """Append a round, whose `learners` are a single similarity."""
         self._new.extend(learners)
 
-    def freeze(self) -> Similarities:
+    def build(self) -> Similarities:
         """Return the similarities of all rounds, with each distinct point stored once."""
         old = self._old
         if not self._new:

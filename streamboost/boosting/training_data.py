@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 
 from streamboost.boosting.frames import FrameColumns, to_frame
 from streamboost.errors import ConfigurationError, DataError
-from streamboost.trees.sums import NO_REDUCE, AllReduce, Shard, weights_in_units
+from streamboost.trees.sums import NO_REDUCE, AllReduce, Shard, quantize_weights
 
 __all__ = [
     "TrainingData",
@@ -28,7 +28,7 @@ __all__ = [
     "total_class_weights",
     "training_data",
     "training_rows",
-    "validated_numbers",
+    "validate_features",
     "warn_of_missing_classes",
 ]
 
@@ -88,7 +88,7 @@ class TrainingData:
         return np.where(met, 0.0, 0.5 * np.log(1e-10))
 
 
-def validated_numbers(
+def validate_features(
     estimator: BaseEstimator,
     columns: FrameColumns | None,
     X: Any,
@@ -108,7 +108,7 @@ def validated_numbers(
     if frame is None and columns is not None and columns.categories:
         raise DataError(
             "X is no frame, and the training knew categories by the values of a frame's columns "
-            f"{[columns.name(f) for f in columns.categories]}: give such a frame"
+            f"{[columns.column_name(f) for f in columns.categories]}: give such a frame"
         )
     if frame is None:
         return validate_data(estimator, X, y, reset=reset, **how)
@@ -130,9 +130,9 @@ def training_rows(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Validate the rows of a training; return `X` float32 (n, D), `y` (n,) and weights (n,).
 
-    The arguments are those of `validated_numbers`.
+    The arguments are those of `validate_features`.
     """
-    X, y = validated_numbers(estimator, columns, X, y, reset=reset)
+    X, y = validate_features(estimator, columns, X, y, reset=reset)
     check_classification_targets(y)
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     return X, y, weight
@@ -170,7 +170,7 @@ def total_class_weights(
     `y` (n,) are the class indices of the rows of this shard, and `weight` (n,) their positive
     weights. `total` adds up the weights of all shards.
     """
-    units, scale = weights_in_units(weight, total)
+    units, scale = quantize_weights(weight, total)
     counted = None if len(units) < len(y) else units
     sums = np.bincount(y, weights=counted, minlength=n_classes).astype(np.int64)
     if counted is None:

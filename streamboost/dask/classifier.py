@@ -116,7 +116,7 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
             known = None if reset else self._columns
             self._columns = training_columns(X._meta, self.categorical_features, known)
         if self._columns is not None and self._columns.categories:
-            names = [self._columns.name(f) for f in self._columns.categories]
+            names = [self._columns.column_name(f) for f in self._columns.categories]
             raise DataError(
                 f"columns {names} hold categories by their type, whose codes Dask's chunks do not "
                 "share: give them as whole numbers from 0 on, named in categorical_features"

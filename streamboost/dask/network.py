@@ -19,7 +19,7 @@ from streamboost.dask.handshake import (
     Encryption,
     authenticated_connections,
 )
-from streamboost.environment import differences, environment
+from streamboost.environment import describe_differences, environment
 from streamboost.errors import ConfigurationError, LostWorkerError
 from streamboost.trees.sums import AllReduce
 
@@ -140,7 +140,7 @@ def _accept_worker_connections(
 
 
 def _environment_mismatch_message(peer_environment: dict[str, str]) -> str:
-    unlike = differences(environment(), peer_environment)
+    unlike = describe_differences(environment(), peer_environment)
     return unlike and (
         f"the workers' results would differ: {unlike} on another worker. Train on "
         "workers of one kind, with the same releases"

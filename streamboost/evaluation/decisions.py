@@ -48,9 +48,9 @@ class Decisions:
     >>> from streamboost.predictions import Scored
     >>> P, classes = np.array([[0.8, 0.2], [0.95, 0.05]]), np.array(["ok", "fraud"], object)
     >>> scored = Scored(np.array(["ok", "ok"], object), classes, P, np.zeros(2), 1)
-    >>> Decisions(costs={"fraud": {"ok": 10}}).decide(scored).tolist()
+    >>> Decisions(costs={"fraud": {"ok": 10}}).decide_classes(scored).tolist()
     ['fraud', 'ok']
-    >>> Decisions(threshold={"ok": 0.9}).decide(scored).tolist()
+    >>> Decisions(threshold={"ok": 0.9}).decide_classes(scored).tolist()
     ['fraud', 'ok']
     """
 
@@ -69,15 +69,15 @@ class Decisions:
                 f"decisions go by costs or by thresholds, and {given} are given: give one of them"
             )
 
-    def decide(self, scored: Scored) -> np.ndarray:
+    def decide_classes(self, scored: Scored) -> np.ndarray:
         """Return the decided class of each record, object (n,); None without a decision."""
         classes = scored.classes.tolist()
-        chosen = self.decided_columns(scored.probabilities, classes).tolist()
+        chosen = self.decided_indices(scored.probabilities, classes).tolist()
         decided = np.full(len(scored), None, dtype=object)
         decided[:] = [classes[k] if k >= 0 else None for k in chosen]
         return decided
 
-    def decided_columns(self, P: np.ndarray, classes: Sequence[Any]) -> np.ndarray:
+    def decided_indices(self, P: np.ndarray, classes: Sequence[Any]) -> np.ndarray:
         """Return the column in `P` (n, K) of each record's decided class, int64 (n,); -1: none.
 
         `P` are the probabilities of `classes`, one column for each.
@@ -112,7 +112,7 @@ class Decisions:
             return None
         if not classes:  # records have arrived, but no label yet
             return np.empty((len(P), 0))
-        chosen = self.decided_columns(P, classes)
+        chosen = self.decided_indices(P, classes)
         decision_cost: np.ndarray = self.cost_matrix(classes).T[chosen]
         decision_cost[chosen < 0] = np.nan
         return decision_cost

@@ -8,10 +8,10 @@ import numpy as np
 from streamboost.checks import Label
 from streamboost.evaluation.evaluation import Evaluation
 from streamboost.evaluation.prediction_sets import PredictionSets, is_in_set, new_label_probability
-from streamboost.evaluation.temperature import Temperature
-from streamboost.predictions import Scored, uncalibrated
+from streamboost.evaluation.temperature import TemperatureScaling
+from streamboost.predictions import Scored, remove_calibration
 from streamboost.query.config import Requests
-from streamboost.storage import Arrays, pack_json, part, unpack_json
+from streamboost.storage import Arrays, pack_json, select_prefix, unpack_json
 
 __all__ = ["DelayedEvaluator"]
 
@@ -46,19 +46,19 @@ class DelayedEvaluator:
 
     def __init__(self, block: int, *, calibrate: bool, coverage: float, pool: int = 0) -> None:
         self.evaluation = Evaluation(block, pool=pool)
-        self.temperature = Temperature()
+        self.temperature = TemperatureScaling()
         self.label_sets = PredictionSets(coverage)
         self.calibrate = calibrate
         self._pending: dict[str, _PendingRequest] = {}
 
-    def calibrated(self, scored: Scored) -> Scored:
+    def calibrate_probabilities(self, scored: Scored) -> Scored:
         """Return a copy of `scored` with calibrated probabilities."""
         if not self.calibrate or self.temperature.value == 1.0 or scored.version == 0:
             return scored
         probabilities = self.temperature.apply(scored.probabilities)
         return replace(scored, probabilities=probabilities, temperature=self.temperature.value)
 
-    def prediction_sets_of(self, scored: Scored) -> list[list[Label | None]]:
+    def make_prediction_sets(self, scored: Scored) -> list[list[Label | None]]:
         """Return each record's prediction set, a list of labels with the most probable first.
 
         Labels that the committee was not trained on have probability 0, and are last. After them,
@@ -66,14 +66,14 @@ class DelayedEvaluator:
         """
         # Thresholds are drawn from uncalibrated probabilities: a changing temperature would make
         # newer probabilities incomparable.
-        P = uncalibrated(scored).probabilities
+        P = remove_calibration(scored).probabilities
         threshold, unseen = self._threshold_and_unseen_probability()
         order = np.argsort(-P, axis=1, kind="stable")
         sizes = np.count_nonzero(is_in_set(P, threshold), axis=1)
         classes = scored.classes.tolist()
         others: list[Label | None] = []
         if is_in_set(0.0, threshold):
-            others += [label for label in self.evaluation.labels if label not in classes]
+            others += [label for label in self.evaluation.class_indices if label not in classes]
         if is_in_set(unseen, threshold):
             others.append(None)
         return [
@@ -86,18 +86,18 @@ class DelayedEvaluator:
 
         The second number is the probability that a record has a label that has not appeared yet.
         """
-        unseen = new_label_probability(self.evaluation.counts)
+        unseen = new_label_probability(self.evaluation.label_counts)
         return self.label_sets.threshold(unseen), unseen
 
-    def arrive(self, ids: Sequence[str], scored: Scored, requests: Requests) -> None:
+    def add_predictions(self, ids: Sequence[str], scored: Scored, requests: Requests) -> None:
         """Store the predictions for arriving records, and the label requests for some of them."""
-        raw_probabilities = uncalibrated(scored).probabilities
+        raw_probabilities = remove_calibration(scored).probabilities
         propensities = dict(zip(requests.ids, requests.propensity.tolist(), strict=True))
         in_pool = self.evaluation.pool > 0
         rows = [i for i, id in enumerate(ids) if in_pool or id in propensities]
         if scored.version:
             threshold_and_unseen = self._threshold_and_unseen_probability()
-            expected = self.label_sets.arrive(
+            expected = self.label_sets.add_records(
                 raw_probabilities, scored.probabilities, threshold_and_unseen[1]
             )
             self._store_predictions(
@@ -112,9 +112,9 @@ class DelayedEvaluator:
         propensity = np.full(len(ids), np.nan)
         if not in_pool:
             propensity[rows] = [propensities[ids[i]] for i in rows]
-        self.evaluation.arrive(ids, scored, propensity, requests.inclusion_probabilities)
+        self.evaluation.add_records(ids, scored, propensity, requests.inclusion_probabilities)
         if in_pool:
-            self.ask(requests)
+            self.add_requests(requests)
         while len(self._pending) > self.evaluation.patience + self.evaluation.pool:
             del self._pending[next(iter(self._pending))]
 
@@ -134,7 +134,7 @@ class DelayedEvaluator:
         """
         if not rows:
             return
-        known = len(self.evaluation.labels)
+        known = len(self.evaluation.class_indices)
         least = 1.0 / max(self.evaluation.block, 1)
         with np.errstate(divide="ignore"):
             logits = np.log(raw_probabilities[rows])
@@ -143,7 +143,7 @@ class DelayedEvaluator:
             about = (*threshold_and_unseen, weight, float(expected[i]))
             self._pending[ids[i]] = _PendingRequest(classes, known, row, *about)
 
-    def ask(self, requests: Requests) -> None:
+    def add_requests(self, requests: Requests) -> None:
         """Register label requests for records of the pool, at most one for each record.
 
         A record that was selected for its utility represents only itself in the estimates, whatever
@@ -153,20 +153,20 @@ class DelayedEvaluator:
         for id, chance in zip(requests.ids, propensities.tolist(), strict=True):
             if id in self._pending:
                 self._pending[id] = replace(self._pending[id], weight=1.0 / chance)
-        for id in self.evaluation.ask(requests.ids, propensities):
+        for id in self.evaluation.add_requests(requests.ids, propensities):
             self._pending.pop(id, None)
 
-    def label(self, ids: Sequence[str], labels: Sequence[Label]) -> None:
+    def add_labels(self, ids: Sequence[str], labels: Sequence[Label]) -> None:
         """Learn the labels of the records `ids`, in arrival order.
 
         Only labels that were requested affect the unbiased estimates.
         """
-        self.evaluation.label_validated(ids, labels)
+        self.evaluation.add_validated_labels(ids, labels)
         for id, label in zip(ids, labels, strict=True):
             if (request := self._pending.pop(id, None)) is not None:
                 self._update_with_label(request, label)
 
-    def prediction_of(self, id: str) -> tuple[list[Label], np.ndarray] | None:
+    def pending_prediction(self, id: str) -> tuple[list[Label], np.ndarray] | None:
         """Return the classes and probabilities (K,) predicted for a record with an open request.
 
         The probabilities were predicted on arrival, and are scaled by the current temperature.
@@ -178,30 +178,30 @@ class DelayedEvaluator:
         P = np.exp(request.logits - request.logits.max())[None]
         return request.classes, self.temperature.apply(P)[0] if self.calibrate else (P / P.sum())[0]
 
-    def correct(self, id: str, before: Label, label: Label | None) -> None:
+    def correct_label(self, id: str, before: Label, label: Label | None) -> None:
         """Replace the known label `before` of a record; None retracts the label.
 
         Temperature and label sets are not changed.
         """
-        self.evaluation.correct(id, before, label)
+        self.evaluation.correct_label(id, before, label)
 
     def rename_or_remove_class(self, label: Label, into: Label | None) -> None:
         """Replace the class `label` by `into` from now on; past estimates are unchanged."""
-        self.evaluation.rename(label, into)
+        self.evaluation.rename_or_remove_class(label, into)
 
-    def observe(self, scored: Scored, labels: Sequence[Label]) -> None:
+    def add_labelled_records(self, scored: Scored, labels: Sequence[Label]) -> None:
         """Learn labels of records that were scored just now, without storing predictions.
 
         This is for streams where every label arrives.
         """
         if not scored.version:
             return
-        raw_probabilities = uncalibrated(scored).probabilities
+        raw_probabilities = remove_calibration(scored).probabilities
         with np.errstate(divide="ignore"):
             logits = np.log(raw_probabilities)
-        classes, known = scored.classes.tolist(), len(self.evaluation.labels)
+        classes, known = scored.classes.tolist(), len(self.evaluation.class_indices)
         threshold_and_unseen = self._threshold_and_unseen_probability()
-        expected = self.label_sets.arrive(
+        expected = self.label_sets.add_records(
             raw_probabilities, scored.probabilities, threshold_and_unseen[1]
         ).tolist()
         for row, chance, label in zip(logits, expected, labels, strict=True):
@@ -209,9 +209,9 @@ class DelayedEvaluator:
                 _PendingRequest(classes, known, row, *threshold_and_unseen, 1.0, chance), label
             )
 
-    def expire(self, ids: Sequence[str]) -> None:
+    def expire_requests(self, ids: Sequence[str]) -> None:
         """Close the open requests of these records as unanswered."""
-        self.evaluation.expire(ids)
+        self.evaluation.expire_requests(ids)
         for id in ids:
             self._pending.pop(id, None)
 
@@ -219,12 +219,12 @@ class DelayedEvaluator:
         if label in request.classes:
             k = request.classes.index(label)
             probability = float(np.exp(request.logits[k]))
-            self.temperature.learn(request.logits, k, request.weight)
+            self.temperature.update(request.logits, k, request.weight)
         else:
-            known = self.evaluation.labels.get(label, request.known) < request.known
+            known = self.evaluation.class_indices.get(label, request.known) < request.known
             probability = 0.0 if known else request.unseen
         held = bool(is_in_set(probability, request.threshold))
-        self.label_sets.learn(held, request.expected, request.weight)
+        self.label_sets.update_level(held, request.expected, request.weight)
 
     def state(self) -> Arrays:
         """Return the mutable state for `resume`, as arrays by name."""
@@ -249,7 +249,7 @@ class DelayedEvaluator:
     def resume(self, arrays: Arrays) -> None:
         """Set the state to one that `state` returned for an evaluator with equal settings."""
         about = unpack_json(arrays["about"])
-        self.evaluation.resume(about["evaluation"], part(arrays, "evaluation."))
+        self.evaluation.resume(about["evaluation"], select_prefix(arrays, "evaluation."))
         self.temperature.resume(about["temperature"])
         self.label_sets.resume(about["label_sets"])
         self._pending, start = {}, 0

@@ -34,19 +34,19 @@ from streamboost.evaluation.pending import (
     DecisionCost,
     Outcome,
     PendingPredictions,
-    Strides,
+    StrideSums,
     similarity_weights,
 )
 from streamboost.evaluation.report import Report, make_report
 from streamboost.evaluation.sufficient_stats import (
     BatchSums,
-    JudgedRecords,
+    EvaluatedRecords,
     SufficientStats,
     UnlabelledSums,
 )
 from streamboost.predictions import Scored
 from streamboost.query.settings import check_integer
-from streamboost.storage import Arrays, part
+from streamboost.storage import Arrays, select_prefix
 
 __all__ = ["Evaluation", "impute_open_requests"]
 
@@ -82,8 +82,8 @@ class Evaluation:
         Records to wait for an answer; a request that is open longer counts as unanswered. Bounds
         the memory, with O(K²) numbers for K classes.
     pool
-        Number of newest records that `ask` may request after their arrival. 0: all requests are
-        made on arrival.
+        Number of newest records that `add_requests` may request after their arrival. 0: all
+        requests are made on arrival.
 
     Attributes
     ----------
@@ -107,8 +107,8 @@ class Evaluation:
     >>> truth = classes[(np.arange(900) % 3 > 0).astype(int)]
     >>> evaluation = Evaluation(block=10)
     >>> asked = rng.random(900) < 0.1
-    >>> evaluation.arrive(ids, scored, np.where(asked, 0.1, np.nan))
-    >>> evaluation.label([ids[i] for i in np.flatnonzero(asked)], truth[asked])
+    >>> evaluation.add_records(ids, scored, np.where(asked, 0.1, np.nan))
+    >>> evaluation.add_labels([ids[i] for i in np.flatnonzero(asked)], truth[asked])
     >>> accuracy = evaluation.since_start().committee.accuracy
     >>> accuracy.low < 2 / 3 < accuracy.high
     True
@@ -128,7 +128,7 @@ class Evaluation:
         self.unanswered = 0
         self._known = ClassCounts()
         self._stride = -(-window // PARTS)
-        self._strides = Strides()
+        self._strides = StrideSums()
         self._queue = PendingPredictions()
         self._blocks = BatchSums()
         self._n_final = 0  # final arrivals at the front of the queue
@@ -147,22 +147,22 @@ class Evaluation:
         self._strides.reset_costs()
 
     @property
-    def labels(self) -> dict[Label, int]:
+    def class_indices(self) -> dict[Label, int]:
         """The index of each known label; labels are numbered in order of appearance."""
         return self._known.codes
 
     @property
-    def counts(self) -> list[int]:
-        """Number of labelled records of each class, in the order of `labels`."""
+    def label_counts(self) -> list[int]:
+        """Number of labelled records of each class, in the order of `class_indices`."""
         return self._known.counts
 
     @property
-    def pending(self) -> int:
+    def n_open_requests(self) -> int:
         """Number of label requests without an answer yet."""
         rows = self._queue.rows
         return int(np.count_nonzero(rows["waits"] & (rows["chance"] > 0.0)))
 
-    def arrive(
+    def add_records(
         self,
         ids: Sequence[str],
         scored: Scored,
@@ -203,7 +203,7 @@ class Evaluation:
         predicted[:, 0] = [known.codes.get(label, -1) for label in labels]
         predicted[:, 1:] = known.last, known.commonest
         number = self._queue.append(ids, P, predicted, asked, inclusion_probabilities)
-        self._strides.outcomes.forget(ids)  # from now on these ids denote the new records
+        self._strides.outcomes.remove(ids)  # from now on these ids denote the new records
         waits = range(len(ids)) if self.pool else np.flatnonzero(asked > 0.0).tolist()
         for i in waits:
             self._close_request_unanswered(ids[i])
@@ -214,8 +214,8 @@ class Evaluation:
     def add_unlabelled_sums(self, unlabelled: UnlabelledSums) -> None:
         """Add sums over records without requests that another process scored.
 
-        Call `arrive` with the requested records of the same batch before. Then the estimates cover
-        all records of the batch.
+        Call `add_records` with the requested records of the same batch before. Then the estimates
+        cover all records of the batch.
         """
         codes = [self._class_index(label) for label in unlabelled.classes]
         baselines = self._known.last, self._known.commonest
@@ -223,10 +223,10 @@ class Evaluation:
         self._blocks.add(self._queue.first + len(self._queue), tally)
         self._move_final_records_to_sums()
 
-    def ask(self, ids: Sequence[str], propensity: Any) -> list[str]:
+    def add_requests(self, ids: Sequence[str], propensity: Any) -> list[str]:
         """Register requests for pool records; return ids that left the pool without a request.
 
-        Call this after every `arrive`, as records leave the pool then, and after every query round.
+        Call this after each query round and each `add_records`, as records then leave the pool.
 
         Parameters
         ----------
@@ -249,7 +249,7 @@ class Evaluation:
         self._move_final_records_to_sums()
         return left_ids
 
-    def label(self, ids: Sequence[str], labels: Any) -> None:
+    def add_labels(self, ids: Sequence[str], labels: Any) -> None:
         """Record the `labels` (n,) of records, requested or not, in arrival order.
 
         Raises
@@ -257,10 +257,12 @@ class Evaluation:
         DataError
             When the labels are not all text or all whole numbers.
         """
-        self.label_validated(ids, as_labels(labels, len(ids), self._known.kind, name="labels"))
+        self.add_validated_labels(
+            ids, as_labels(labels, len(ids), self._known.label_type, name="labels")
+        )
 
-    def label_validated(self, ids: Sequence[str], labels: Sequence[Label]) -> None:
-        """Do the same as `label` without validation; all labels must be of one type."""
+    def add_validated_labels(self, ids: Sequence[str], labels: Sequence[Label]) -> None:
+        """Do the same as `add_labels` without validation; all labels must be of one type."""
         for id, label in zip(ids, labels, strict=True):
             self._class_index(label)
             code = self._known.add(label)
@@ -273,7 +275,7 @@ class Evaluation:
                     row["chance"] = 1.0
         self._move_final_records_to_sums()
 
-    def correct(self, id: str, before: Label, label: Label | None) -> None:
+    def correct_label(self, id: str, before: Label, label: Label | None) -> None:
         """Replace the known label `before` of a record; None retracts the label.
 
         If `before` is not part of the estimates, only the baselines change. A new label after a
@@ -281,27 +283,27 @@ class Evaluation:
         """
         if label is not None:
             self._class_index(label)
-        truth = self._known.correct(before, label)
-        place = self._queue.find(id)
+        truth = self._known.correct_label(before, label)
+        place = self._queue.find_index(id)
         if place is None:
-            self._strides.correct(id, truth, self._decision_costs)
+            self._strides.correct_label(id, truth, self._decision_costs)
         elif self._queue.rows[place]["truth"] >= 0:
             self._queue.rows[place]["truth"] = truth
 
-    def rename(self, label: Label, into: Label | None) -> None:
+    def rename_or_remove_class(self, label: Label, into: Label | None) -> None:
         """Replace the class `label` by `into` from now on; None drops the class.
 
         Records that are already summed up keep their class. If the class is dropped, the records in
         the queue keep it, too.
         """
-        if label not in self.labels:
+        if label not in self.class_indices:
             return
         if into is not None:
             code = self._class_index(into)
-            self._queue.recode(self.labels[label], code, len(self._known))
+            self._queue.replace_class(self.class_indices[label], code, len(self._known))
         self._known.rename_or_remove_class(label, into)
 
-    def expire(self, ids: Sequence[str]) -> None:
+    def expire_requests(self, ids: Sequence[str]) -> None:
         """Close the open requests of these records; they count as unanswered."""
         for id in ids:
             self._close_request_unanswered(id)
@@ -322,22 +324,22 @@ class Evaluation:
         part = self._sum_pending_records(*since) if any(since) else whole
         return self._make_report([self._strides.total], whole), self._make_report(newest, part)
 
-    def in_numbers(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return both reports and the numbers of open and unanswered requests, as JSON values."""
         since_start, recent = self.both_reports()
         return {
             "since_start": asdict(since_start),
             "recent": asdict(recent),
-            "pending": self.pending,
+            "pending": self.n_open_requests,
             "unanswered": self.unanswered,
         }
 
     def _class_index(self, label: Label) -> int:
         """Return the class index of `label`; a new label gets the next index and sums of 0."""
-        if label not in self.labels:
-            self._known.code(label)
-            self._strides.widen(len(self._known))
-        return self.labels[label]
+        if label not in self.class_indices:
+            self._known.class_index(label)
+            self._strides.extend_classes(len(self._known))
+        return self.class_indices[label]
 
     def _close_request_unanswered(self, id: str) -> None:
         number = self._open.pop(id, None)
@@ -375,10 +377,10 @@ class Evaluation:
         They form one stride of the sliding window, with the batches up to their last record.
         """
         queue, rows, n_classes = self._queue, slice(n_records), len(self._known)
-        others = self._blocks.sums(queue.first + n_records, n_classes, drop=True)
-        judged, waited = self._judged_records(rows), queue.rows["waited"][rows]
+        others = self._blocks.sum_complete_batches(queue.first + n_records, n_classes, drop=True)
+        judged, waited = self._evaluated_records(rows), queue.rows["waited"][rows]
         self._strides.add(queue.ids[rows], judged, waited, others)
-        queue.drop(n_records)
+        queue.drop_oldest(n_records)
         self._n_final, self._n_left_pool = (
             self._n_final - n_records,
             max(self._n_left_pool - n_records, 0),
@@ -386,12 +388,14 @@ class Evaluation:
 
     def _decision_costs(self, P: np.ndarray) -> np.ndarray | None:
         return (
-            None if self._decisions is None else self._decisions.decision_cost(P, list(self.labels))
+            None
+            if self._decisions is None
+            else self._decisions.decision_cost(P, list(self.class_indices))
         )
 
-    def _judged_records(self, rows: slice) -> JudgedRecords:
+    def _evaluated_records(self, rows: slice) -> EvaluatedRecords:
         """Return the records at `rows` of the queue with labels, weights and decision costs."""
-        judged = self._queue.judged_records(rows, len(self._known), self.block)
+        judged = self._queue.evaluated_records(rows, len(self._known), self.block)
         return replace(judged, decision_cost=self._decision_costs(judged.P))
 
     def _window_sums(self) -> tuple[list[SufficientStats], int, int]:
@@ -406,7 +410,7 @@ class Evaluation:
             newest = self._strides.newest((self.window - records) // self._stride)
             return newest, 0, 0
         if self._blocks:
-            skipped, number = self._blocks.oldest_batches(first, records - self.window)
+            skipped, number = self._blocks.count_oldest_batches(first, records - self.window)
             return [], number - first, skipped
         strides = -(-(records - self.window) // self._stride)
         return [], strides * self._stride, 0
@@ -424,7 +428,7 @@ class Evaluation:
         total = SufficientStats(len(self._known))
         for tally in (pending.judged, *tallies, *pending.open):
             total.merge(tally)
-        return make_report(total, list(self.labels), pending.n_open)
+        return make_report(total, list(self.class_indices), pending.n_open)
 
     def _sum_pending_records(self, first_row: int, first_batch: int) -> "_PendingSums":
         """Return sums over records and batches that are not yet moved to the sums.
@@ -432,7 +436,9 @@ class Evaluation:
         Records of the queue count from index `first_row` on, and batches from `first_batch` on.
         """
         queue, covered, n_classes = self._queue, self._n_records_in_estimates(), len(self._known)
-        whole = self._blocks.sums(queue.first + covered, n_classes, skip=first_batch)
+        whole = self._blocks.sum_complete_batches(
+            queue.first + covered, n_classes, skip=first_batch
+        )
         strides = [
             slice(at, min(at + self._stride, covered))
             for at in range(first_row, covered, self._stride)
@@ -440,7 +446,9 @@ class Evaluation:
         n = max(_AT_ONCE // (self._stride * max(n_classes, 1)), 1)
         for at in range(0, len(strides), n):
             whole.add(
-                _concatenate_records([self._judged_records(rows) for rows in strides[at : at + n]])
+                _concatenate_records(
+                    [self._evaluated_records(rows) for rows in strides[at : at + n]]
+                )
             )
         places = np.flatnonzero(queue.rows["waits"][first_row:covered]) + first_row
         return _PendingSums(
@@ -482,8 +490,8 @@ class Evaluation:
         self._n_final = state["settled"]
         given = state["decisions"]
         self._decisions = None if given is None else Decisions(**given)
-        self._queue = PendingPredictions.resume(
-            state["queue"], part(arrays, "queue."), arrays["queue"]
+        self._queue = PendingPredictions.from_state(
+            state["queue"], select_prefix(arrays, "queue."), arrays["queue"]
         )
         self._n_left_pool = max(len(self._queue) - self.pool, 0)
         self._blocks.resume(state["blocks"], arrays)
@@ -491,14 +499,14 @@ class Evaluation:
         self._open = {id: i for i, id in enumerate(self._queue.ids) if waits[i]}
 
 
-def _concatenate_records(groups: Sequence[JudgedRecords]) -> JudgedRecords:
+def _concatenate_records(groups: Sequence[EvaluatedRecords]) -> EvaluatedRecords:
     """Return one group with the records of all `groups` (at least one), in order."""
     P, predicted, truth, others = (
         np.concatenate([getattr(one, name) for one in groups])
         for name in ("P", "predicted", "truth", "others")
     )
     decision_cost = [one.decision_cost for one in groups if one.decision_cost is not None]
-    return JudgedRecords(
+    return EvaluatedRecords(
         P, predicted, truth, others, np.concatenate(decision_cost) if decision_cost else None
     )
 
@@ -527,7 +535,7 @@ def impute_open_requests(
     K
         Number of classes.
     decision_cost
-        Computes `JudgedRecords.decision_cost` from probabilities.
+        Computes `EvaluatedRecords.decision_cost` from probabilities.
     """
     P, tally = np.zeros((len(answered), K)), SufficientStats(K)
     if not len(answered) or not len(confidence):
@@ -541,7 +549,7 @@ def impute_open_requests(
     given = inverse_probability @ (shares / shares.sum(axis=1, keepdims=True))
     predicted = np.array([one.predicted for one in answered])
     truth = np.array([one.truth for one in answered])
-    judged = JudgedRecords(P, predicted, truth, others, decision_cost(P))
+    judged = EvaluatedRecords(P, predicted, truth, others, decision_cost(P))
     tally.add(replace(judged, others=others + given))
     alone = SufficientStats(K)
     alone.add(judged)

@@ -1,6 +1,6 @@
 """Pending predictions of an evaluation, and sums over records whose labels are final.
 
-`PendingPredictions` holds the newest records with their predictions. `Strides` adds up final
+`PendingPredictions` holds the newest records with their predictions. `StrideSums` adds up final
 records in groups (strides) and keeps the prediction and label of each for label corrections.
 `ClassCounts` numbers the labels.
 """
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamboost.checks import Label
-from streamboost.evaluation.sufficient_stats import PREDICTORS, JudgedRecords, SufficientStats
-from streamboost.storage import Arrays, part
+from streamboost.evaluation.sufficient_stats import PREDICTORS, EvaluatedRecords, SufficientStats
+from streamboost.storage import Arrays, select_prefix
 
 __all__ = [
     "PARTS",
@@ -22,7 +22,7 @@ __all__ = [
     "Outcome",
     "Outcomes",
     "PendingPredictions",
-    "Strides",
+    "StrideSums",
     "similarity_weights",
 ]
 
@@ -49,11 +49,11 @@ class ClassCounts:
         return len(self.codes)
 
     @property
-    def kind(self) -> type | None:
+    def label_type(self) -> type | None:
         """Type of the labels, str or int; None before the first label."""
         return type(next(iter(self.codes))) if self.codes else None
 
-    def code(self, label: Label) -> int:
+    def class_index(self, label: Label) -> int:
         """Return the class index of a label; a new label gets the next index."""
         if label not in self.codes:
             self.codes[label] = len(self.codes)
@@ -62,18 +62,18 @@ class ClassCounts:
 
     def add(self, label: Label) -> int:
         """Count an arriving label; return its class index."""
-        code = self.last = self.code(label)
+        code = self.last = self.class_index(label)
         self.counts[code] += 1
         if self.commonest < 0 or self.counts[code] > self.counts[self.commonest]:
             self.commonest = code
         return code
 
-    def correct(self, before: Label, label: Label | None) -> int:
+    def correct_label(self, before: Label, label: Label | None) -> int:
         """Replace the counted label `before` by `label`; return the class index of `label`.
 
         If `label` is None, one `before` is subtracted, and -1 is returned.
         """
-        truth = -1 if label is None else self.code(label)
+        truth = -1 if label is None else self.class_index(label)
         self.counts[self.codes[before]] -= 1
         if truth >= 0:
             self.counts[truth] += 1
@@ -84,7 +84,7 @@ class ClassCounts:
         """Add the count of class `label` to class `into`, which may be new; None drops it."""
         before = self.codes[label]
         counted, self.counts[before] = self.counts[before], 0
-        code = -1 if into is None else self.code(into)
+        code = -1 if into is None else self.class_index(into)
         if code >= 0:
             self.counts[code] += counted
         self._update_most_frequent_label()
@@ -121,7 +121,7 @@ _EACH = 100  # bytes in addition to the probabilities
 
 
 DecisionCost = Callable[[np.ndarray], np.ndarray | None]
-"""Computes the cost of decisions from probabilities (n, K); see `JudgedRecords.decision_cost`."""
+"""Computes costs of decisions from probabilities (n, K); see `EvaluatedRecords.decision_cost`."""
 
 
 class Outcome(NamedTuple):
@@ -134,7 +134,7 @@ class Outcome(NamedTuple):
     predicted: tuple[int, ...]
     truth: int
     others: float
-    """Number of further records that the record represents, as `JudgedRecords.others`."""
+    """Number of further records that the record represents, as `EvaluatedRecords.others`."""
     waited: int
     """Delay of the label in records."""
 
@@ -145,7 +145,7 @@ class Outcome(NamedTuple):
         tally = SufficientStats(n_classes)
         others = np.array([self.others])
         tally.add(
-            JudgedRecords(
+            EvaluatedRecords(
                 P, np.array([self.predicted]), np.array([truth]), others, decision_cost(P)
             )
         )
@@ -164,7 +164,7 @@ class Outcomes:
         return list(islice(reversed(self._kept.values()), n))
 
     def add(
-        self, ids: Sequence[str], judged: JudgedRecords, waited: np.ndarray, stride: int
+        self, ids: Sequence[str], judged: EvaluatedRecords, waited: np.ndarray, stride: int
     ) -> None:
         """Add outcomes of the labelled records in a group; evict the oldest beyond the limit.
 
@@ -197,17 +197,17 @@ class Outcomes:
             self._bytes -= outcome.P.nbytes + _EACH
         return outcome
 
-    def forget(self, ids: Sequence[str]) -> None:
+    def remove(self, ids: Sequence[str]) -> None:
         """Remove the outcomes of these records; ids without an outcome are ignored."""
         for id in self._kept.keys() & ids:
             self.pop(id)
 
-    def correct(
+    def correct_label(
         self, id: str, truth: int, n_classes: int, decision_cost: DecisionCost
     ) -> tuple[int, SufficientStats] | None:
         """Change the class index of the record `id` to `truth`; -1 retracts the label.
 
-        `decision_cost` computes `JudgedRecords.decision_cost`.
+        `decision_cost` computes `EvaluatedRecords.decision_cost`.
 
         Returns the number of the record's group and the difference of the sums. Returns None for an
         unknown record.
@@ -238,7 +238,7 @@ class Outcomes:
             start += n
 
 
-class Strides:
+class StrideSums:
     """Sufficient statistics of the metrics, in total and for each of the newest strides.
 
     A stride is a group of consecutive records, a tenth of the sliding window.
@@ -263,13 +263,17 @@ class Strides:
         """Return the sums of each of the newest `n` strides, or of all if fewer are stored."""
         return list(self._recent)[max(len(self._recent) - n, 0) :]
 
-    def widen(self, n_classes: int) -> None:
+    def extend_classes(self, n_classes: int) -> None:
         """Extend the sums to `n_classes` classes; those of new classes are 0."""
         for tally in (self.total, *self._recent):
-            tally.widen(n_classes)
+            tally.extend_classes(n_classes)
 
     def add(
-        self, ids: Sequence[str], judged: JudgedRecords, waited: np.ndarray, others: SufficientStats
+        self,
+        ids: Sequence[str],
+        judged: EvaluatedRecords,
+        waited: np.ndarray,
+        others: SufficientStats,
     ) -> None:
         """Add the statistics of a stride: of the records `ids` (n,), and the sums `others`.
 
@@ -284,14 +288,14 @@ class Strides:
         self._recent.append(stride)
         self._added += 1
 
-    def correct(self, id: str, truth: int, decision_cost: DecisionCost) -> None:
+    def correct_label(self, id: str, truth: int, decision_cost: DecisionCost) -> None:
         """Change the class index of the record `id` to `truth`; -1 retracts the label.
 
         Records whose outcome is not stored are ignored.
 
-        `decision_cost` computes `JudgedRecords.decision_cost`.
+        `decision_cost` computes `EvaluatedRecords.decision_cost`.
         """
-        changed = self.outcomes.correct(id, truth, self.total.n_classes, decision_cost)
+        changed = self.outcomes.correct_label(id, truth, self.total.n_classes, decision_cost)
         if changed is None:
             return
         stride, change = changed
@@ -325,13 +329,13 @@ class Strides:
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """Set the state to one that the method `state` returned; ignore other keys."""
-        self.total = SufficientStats.resume(part(arrays, "total."))
-        self.outcomes.resume(state["outcomes"], part(arrays, "outcomes."))
+        self.total = SufficientStats.from_state(select_prefix(arrays, "total."))
+        self.outcomes.resume(state["outcomes"], select_prefix(arrays, "outcomes."))
         self._added = state["folded"]
         self._decided_since = state["decided_since"]
         self._recent.clear()
         for i in range(state["strides"]):
-            self._recent.append(SufficientStats.resume(part(arrays, f"stride{i}.")))
+            self._recent.append(SufficientStats.from_state(select_prefix(arrays, f"stride{i}.")))
 
 
 _KEPT = ("predicted", "chance", "design", "waits", "truth", "waited")
@@ -405,13 +409,13 @@ class PendingPredictions:
         grown["P"][: len(self), :known] = self.rows["P"]
         self._rows, self._start = grown, 0
 
-    def drop(self, n: int) -> None:
+    def drop_oldest(self, n: int) -> None:
         """Drop the `n` oldest records."""
         del self.ids[:n]
         self._start += n
         self.first += n
 
-    def recode(self, before: int, code: int, n_classes: int) -> None:
+    def replace_class(self, before: int, code: int, n_classes: int) -> None:
         """Replace class index `before` by `code` in all predictions and labels of the queue."""
         self._reserve_capacity(0, n_classes)
         rows = self.rows
@@ -420,7 +424,7 @@ class PendingPredictions:
         rows["P"][:, code] += rows["P"][:, before]
         rows["P"][:, before] = 0.0
 
-    def find(self, id: str) -> int | None:
+    def find_index(self, id: str) -> int | None:
         """Return the queue index of the newest record with this id, or None."""
         for place in range(len(self.ids) - 1, -1, -1):
             if self.ids[place] == id:
@@ -442,7 +446,7 @@ class PendingPredictions:
         return list(self.ids), {name: self.rows[name].copy() for name in _KEPT}
 
     @classmethod
-    def resume(cls, ids: Sequence[str], known: Arrays, P: np.ndarray) -> "PendingPredictions":
+    def from_state(cls, ids: Sequence[str], known: Arrays, P: np.ndarray) -> "PendingPredictions":
         """Create a queue from the result of `state` and the probabilities `P` (n, K).
 
         The first record gets the number 0.
@@ -463,7 +467,7 @@ class PendingPredictions:
         waits = np.flatnonzero(self.rows["waits"][reached:])
         return reached + int(waits[0]) if len(waits) else len(self)
 
-    def judged_records(self, rows: slice, n_classes: int, block: int) -> JudgedRecords:
+    def evaluated_records(self, rows: slice, n_classes: int, block: int) -> EvaluatedRecords:
         """Return the records at `rows` with labels, and a weight for each labelled record.
 
         The weight is 1 / inclusion probability, at most `block`. Weights of requested records whose
@@ -481,7 +485,7 @@ class PendingPredictions:
                 shares / shares.sum(axis=1, keepdims=True)
             )
         truth = found["truth"].copy()
-        return JudgedRecords(
+        return EvaluatedRecords(
             P=P, predicted=predicted, truth=truth, others=inverse_probability - 1.0
         )
 

@@ -80,8 +80,8 @@ class PredictionSets:
     ...     truth = P.argmax() if rng.random() < 0.7 else rng.integers(3)
     ...     held = bool(is_in_set(P[0, truth], sets.threshold()))
     ...     covered += held
-    ...     expected = sets.arrive(P, P)
-    ...     sets.learn(held, expected[0])
+    ...     expected = sets.add_records(P, P)
+    ...     sets.update_level(held, expected[0])
     >>> 1580 < covered < 1620
     True
     """
@@ -132,7 +132,7 @@ class PredictionSets:
         share = (above[edge] - level) / (above[edge] - above[edge + 1])
         return float(1.0 / (1.0 + np.exp(-(_EDGES[edge] + share * _WIDTH))))
 
-    def arrive(
+    def add_records(
         self, probabilities: np.ndarray, expected: np.ndarray, unseen: float = 0.0
     ) -> np.ndarray:
         """Add n arriving records; return the probability (n,) that each set has the true label.
@@ -158,7 +158,7 @@ class PredictionSets:
         self._mass += np.bincount(_log_odds_bins(probabilities).ravel(), mass, len(self._mass))
         return np.asarray(chance)
 
-    def learn(self, held: bool, expected: float, weight: float = 1.0) -> None:
+    def update_level(self, held: bool, expected: float, weight: float = 1.0) -> None:
         """Update the level with whether the prediction set of a record contained its label.
 
         Parameters
@@ -166,7 +166,7 @@ class PredictionSets:
         held
             Whether the set contained the label.
         expected
-            The probability that the set contains the label, from `arrive`.
+            The probability that the set contains the label, from `add_records`.
         weight
             1 / propensity.
         """

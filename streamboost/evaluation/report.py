@@ -151,8 +151,8 @@ def estimate_metric(
     found = difference_estimate(
         rest=tally.n_unlabelled,
         known=0.0,
-        weight=tally.weight,
-        weight_square=tally.weight_square,
+        weight=tally.total_weight,
+        weight_square=tally.total_weight_square,
         shift=float(t @ np.einsum("aa->a", sums["cells_shift"][predictor]))
         - float(w @ sums["truth_shift"]),
         first=float(t @ sums["first_own"][predictor] - w @ sums["first"]),
@@ -199,7 +199,7 @@ def estimate_metric_by_class(
         "model": model,
         "doubt": doubt * K / max(K - 1, 1),
     }
-    whole = {"weight": tally.weight, "weight_square": tally.weight_square}
+    whole = {"weight": tally.total_weight, "weight_square": tally.total_weight_square}
     found: list[Estimate | None] = []
     for value, *row in zip(
         values.tolist(), *(one.tolist() for one in columns.values()), strict=True
@@ -352,7 +352,7 @@ class Report:
     confusion: tuple[tuple[float, ...], ...] | None
     cost: Estimate | None = None
 
-    def measure(self, metric: Any) -> Any:
+    def update_river_metric(self, metric: Any) -> Any:
         """Update a fresh River `metric` with the estimated confusion matrix, and return it.
 
         Accepts any metric of predicted labels, River's or one with the same
@@ -367,9 +367,9 @@ class Report:
         >>> evaluation = Evaluation()
         >>> scored = Scored(np.array(["a", "b"], object), np.array(["a", "b"], object),
         ...                 np.array([[0.8, 0.2], [0.4, 0.6]]), np.zeros(2), 1)
-        >>> evaluation.arrive(["1", "2"], scored, np.ones(2))
-        >>> evaluation.label(["1", "2"], ["a", "a"])
-        >>> evaluation.since_start().measure(metrics.MicroF1()).get()
+        >>> evaluation.add_records(["1", "2"], scored, np.ones(2))
+        >>> evaluation.add_labels(["1", "2"], ["a", "a"])
+        >>> evaluation.since_start().update_river_metric(metrics.MicroF1()).get()
         0.5
         """
         labels = [one.label for one in self.classes]
@@ -382,12 +382,12 @@ class Report:
 
 def make_report(tally: SufficientStats, labels: Sequence[Label], waiting: int) -> Report:
     """Return the report of the sums `tally`, for classes `labels` and `waiting` open requests."""
-    answered = tally.records - tally.n_unlabelled
+    answered = tally.n_records - tally.n_unlabelled
     judged = [_predictor_metrics(tally, j, answered) for j in range(len(PREDICTORS))]
     bins, loss = tally.means[:BINS], tally.means[BINS]
     cells = _confusion_totals(tally, 0)
     return Report(
-        records=int(tally.records),
+        records=int(tally.n_records),
         answered=int(answered),
         waiting=waiting,
         committee=judged[0],
@@ -417,12 +417,12 @@ def _estimated_totals(
 ) -> np.ndarray | None:
     if not tally.n_unlabelled:
         return known
-    return known + tally.n_unlabelled * shift / tally.weight if tally.weight else None
+    return known + tally.n_unlabelled * shift / tally.total_weight if tally.total_weight else None
 
 
 def _predictor_metrics(tally: SufficientStats, predictor: int, answered: float) -> PredictorMetrics:
     sums = tally.sums
-    n, K = tally.records, tally.n_classes
+    n, K = tally.n_records, tally.n_classes
     cells, truth = _confusion_totals(tally, predictor), _true_class_totals(tally)
     share = naive_share(float(sums["hits"][predictor]), answered)
     if cells is None or truth is None or not n or not answered:
@@ -451,7 +451,7 @@ def _estimate_kappa(
 
     p_e is the sum over classes of predicted share x true share.
     """
-    n = tally.records
+    n = tally.n_records
     predicted = tally.sums["predicted"][predictor] / n
     chance = float(predicted @ truth)
     if chance >= 1.0:
@@ -467,7 +467,7 @@ def _estimate_kappa(
 
 def _class_metrics(tally: SufficientStats, labels: Sequence[Label]) -> tuple[ClassMetrics, ...]:
     """Return the committee's metrics on each class."""
-    cells, truth, n = _confusion_totals(tally, 0), _true_class_totals(tally), tally.records
+    cells, truth, n = _confusion_totals(tally, 0), _true_class_totals(tally), tally.n_records
     if cells is None or truth is None or not n:
         return tuple(ClassMetrics(label, None, None, None) for label in labels)
     none = np.zeros(tally.n_classes)

@@ -36,7 +36,7 @@ __all__ = [
     "MEAN_COLUMNS",
     "PREDICTORS",
     "BatchSums",
-    "JudgedRecords",
+    "EvaluatedRecords",
     "SufficientStats",
     "UnlabelledSums",
 ]
@@ -96,7 +96,7 @@ _BY_PREDICTED = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JudgedRecords:
+class EvaluatedRecords:
     """Records with predictions and final labels, in arrival order.
 
     Attributes
@@ -143,7 +143,7 @@ class SufficientStats:
         self.cost = self.sums.pop("cost")  # of decisions
 
     @property
-    def records(self) -> float:
+    def n_records(self) -> float:
         """Number of records added."""
         return float(self.sums["counts"][0])
 
@@ -153,16 +153,16 @@ class SufficientStats:
         return float(self.sums["counts"][0] - self.sums["counts"][1])
 
     @property
-    def weight(self) -> float:
+    def total_weight(self) -> float:
         """Sum of v = 1/pi - 1 over labelled records; pi is the inclusion probability."""
         return float(self.sums["counts"][2])
 
     @property
-    def weight_square(self) -> float:
+    def total_weight_square(self) -> float:
         """Sum of v (v + 1) over labelled records, with v = 1/pi - 1."""
         return float(self.sums["counts"][3])
 
-    def widen(self, n_classes: int) -> None:
+    def extend_classes(self, n_classes: int) -> None:
         """Extend the sums to `n_classes` classes; those of new classes are 0."""
         before = self.state()
         self._allocate_sums(n_classes)
@@ -172,7 +172,7 @@ class SufficientStats:
         """Add the sums of `other`, multiplied by `times`. Both must have the same classes."""
         self._all += other._all if times == 1.0 else times * other._all
 
-    def add(self, judged: JudgedRecords) -> None:
+    def add(self, judged: EvaluatedRecords) -> None:
         """Add the records `judged`, with their predictions and labels, to all sums."""
         truth, others = judged.truth, np.ascontiguousarray(judged.others)
         P, predicted = np.ascontiguousarray(judged.P), np.ascontiguousarray(judged.predicted)
@@ -189,11 +189,11 @@ class SufficientStats:
             )
 
     def state(self) -> Arrays:
-        """Return all sums as arrays by name, which `resume` restores."""
+        """Return all sums as arrays by name, for `from_state`."""
         return {**self.sums, "means": self.means, "cost": self.cost}
 
     @classmethod
-    def resume(cls, arrays: Arrays) -> "SufficientStats":
+    def from_state(cls, arrays: Arrays) -> "SufficientStats":
         """Restore the sums from the result of `state`."""
         tally = cls(len(arrays["truth"]))
         tally._copy_sums(arrays)
@@ -201,7 +201,7 @@ class SufficientStats:
 
     def __reduce__(self) -> Any:
         # Copied separately, the arrays would no longer be views of one array.
-        return SufficientStats.resume, (self.state(),)
+        return SufficientStats.from_state, (self.state(),)
 
     def _copy_sums(self, arrays: Arrays) -> None:
         """Copy sums from `arrays`, which may have fewer classes; the other sums stay 0."""
@@ -275,7 +275,7 @@ class UnlabelledSums:
             if chances is None
             else 1.0 / np.maximum(chances[rows], 1.0 / most)
         )
-        tally.add(JudgedRecords(P, predicted, truth=np.full(n, -1), others=stands - 1.0))
+        tally.add(EvaluatedRecords(P, predicted, truth=np.full(n, -1), others=stands - 1.0))
         return cls(classes, tally)
 
     def pack(self) -> bytes:
@@ -285,7 +285,7 @@ class UnlabelledSums:
         """
         sums = self.tally.sums
         parts = [
-            np.array([self.tally.records]),
+            np.array([self.tally.n_records]),
             sums["truth"],
             sums["predicted"][0],
             sums["cells"][0],
@@ -349,7 +349,7 @@ class UnlabelledSums:
         stands = whole.sums["represented"][0].sum(axis=0)
         for j, label in enumerate(baselines, start=1):
             if label >= 0:
-                whole.sums["predicted"][j, label] = own.records
+                whole.sums["predicted"][j, label] = own.n_records
                 whole.sums["cells"][j, label] = whole.sums["truth"]
                 whole.sums["model_own"][j, label] = whole.sums["model"][label]
                 whole.sums["represented"][j, label] = stands
@@ -385,11 +385,11 @@ class BatchSums:
         newer = 0.0  # records after the oldest batch that is kept so far
         while self._waiting:
             end, tally = self._waiting.pop()
-            if kept and FINEST * (kept[0][1].records + tally.records) <= newer:
-                tally.widen(kept[0][1].n_classes)
+            if kept and FINEST * (kept[0][1].n_records + tally.n_records) <= newer:
+                tally.extend_classes(kept[0][1].n_classes)
                 kept[0][1].merge(tally)
                 continue
-            newer += kept[0][1].records if kept else 0.0
+            newer += kept[0][1].n_records if kept else 0.0
             kept.appendleft((end, tally))
         self._waiting = kept
 
@@ -402,7 +402,7 @@ class BatchSums:
         """
         number, records = 0, 0.0
         for end, tally in self._iterate_complete_batches(n_final):
-            number, records = end, records + tally.records
+            number, records = end, records + tally.n_records
         return number, records
 
     def estimates_end(self, n_final: int) -> int:
@@ -414,7 +414,7 @@ class BatchSums:
         ends = [end for end, _ in self._waiting]
         return n_final if not ends or ends[-1] <= n_final else self.complete_batches(n_final)[0]
 
-    def oldest_batches(self, first: int, records: float) -> tuple[int, int]:
+    def count_oldest_batches(self, first: int, records: float) -> tuple[int, int]:
         """Return how many oldest batches have `records` records together, and the last one's `end`.
 
         The records are numbered from `first` on.
@@ -423,11 +423,11 @@ class BatchSums:
         for end, tally in self._waiting:
             if records <= 0.0:
                 break
-            records -= tally.records + end - start
+            records -= tally.n_records + end - start
             start, n = end, n + 1
         return n, start
 
-    def sums(
+    def sum_complete_batches(
         self, n_final: int, n_classes: int, *, skip: int = 0, drop: bool = False
     ) -> SufficientStats:
         """Return the sums over the complete batches except the oldest `skip` batches.
@@ -436,7 +436,7 @@ class BatchSums:
         """
         total, found = SufficientStats(n_classes), list(self._iterate_complete_batches(n_final))
         for _, tally in found[skip:]:
-            tally.widen(n_classes)
+            tally.extend_classes(n_classes)
             total.merge(tally)
         for _ in found if drop else ():
             self._waiting.popleft()
@@ -463,4 +463,4 @@ class BatchSums:
                 for name, array in arrays.items()
                 if name.startswith(f"block{i}.")
             }
-            self._waiting.append((end, SufficientStats.resume(own)))
+            self._waiting.append((end, SufficientStats.from_state(own)))

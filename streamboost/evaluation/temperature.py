@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Temperature"]
+__all__ = ["TemperatureScaling"]
 
 _GRID = 2.0 ** (np.arange(-8, 13) / 4.0)
 """Candidate temperatures from 1/4 to 8, four per octave."""
@@ -19,7 +19,7 @@ unlucky audits raised the log loss by up to 0.05."""
 _PENALTY = _CAUTION * np.log(_GRID) ** 2
 
 
-class Temperature:
+class TemperatureScaling:
     """Calibrates the committee's probabilities with one temperature (Guo et al. 2017).
 
     Committees trained on few labels are overconfident. Each label evaluates a grid of temperatures
@@ -36,9 +36,9 @@ class Temperature:
     --------
     A committee that says 0.99 and is right four times in five:
 
-    >>> temperature = Temperature()
+    >>> temperature = TemperatureScaling()
     >>> for i in range(1000):
-    ...     temperature.learn(np.log([0.99, 0.01]), int(i % 5 == 0))
+    ...     temperature.update(np.log([0.99, 0.01]), int(i % 5 == 0))
     >>> temperature.apply(np.array([[0.99, 0.01]])).round(1)
     array([[0.8, 0.2]])
     """
@@ -58,7 +58,7 @@ class Temperature:
             self._value = float(_GRID[np.argmin(cost)])
         return self._value
 
-    def learn(self, logits: np.ndarray, k: int, weight: float = 1.0) -> None:
+    def update(self, logits: np.ndarray, k: int, weight: float = 1.0) -> None:
         """Update the temperature with a record's log probabilities (K,) and class index `k`.
 
         The record is ignored if its class has probability 0.

@@ -14,7 +14,7 @@ from streamboost.features.paths import path_getter
 from streamboost.features.text import TextEncoder
 from streamboost.features.time import TimeEncoder
 from streamboost.features.vector import VectorEncoder
-from streamboost.storage import Arrays, part
+from streamboost.storage import Arrays, select_prefix
 
 __all__ = ["Features"]
 
@@ -264,4 +264,4 @@ class Features:
         self._layout.names[:] = about["names"]
         self._layout.categorical[:] = about["categorical"]
         for key, encoder in self._encoders.items():
-            encoder.resume(about["makers"][key], part(arrays, f"{key}."))
+            encoder.resume(about["makers"][key], select_prefix(arrays, f"{key}."))

@@ -4,13 +4,13 @@ import numpy as np
 
 from streamboost.kernels.jit import kernel
 
-__all__ = ["choose_cuts", "code_values"]
+__all__ = ["bin_values", "choose_cuts"]
 
 _BLOCK = 256  # rows per block, whose values of a feature are compared with each cut
 
 
 @kernel
-def code_values(X, cuts, offsets, missing, codes):
+def bin_values(X, cuts, offsets, missing, codes):
     """Write the bin index of each value to `codes`; missing values get the index after the last.
 
     Shapes: `X` float32 (n, D), C-order, NaN where missing; `cuts` float32, of which

@@ -18,7 +18,7 @@ def add_to_label_sums(P, truth, others, counts, seen, labels, shift, first, seco
     Parameters
     ----------
     P, truth, others
-        float64 (n, K), int64 (n,) and float64 (n,), as in `JudgedRecords`.
+        float64 (n, K), int64 (n,) and float64 (n,), as in `EvaluatedRecords`.
     counts, seen, labels, shift, first, second, model
         Sums to update: "counts", "seen", "truth", "truth_shift", "first", "second" and "model" of
         `SufficientStats.sums`.
@@ -71,7 +71,7 @@ def add_to_class_sums(
     Parameters
     ----------
     P, predicted, truth, others
-        float64 (n, K), int64 (n, J), int64 (n,) and float64 (n,), as in `JudgedRecords`.
+        float64 (n, K), int64 (n, J), int64 (n,) and float64 (n,), as in `EvaluatedRecords`.
     hits
         Sums to update: the correct predictions of each predictor. The remaining arguments are
         updated too. They are the other sums of `SufficientStats`, in the order of `_BY_PREDICTED`.
@@ -111,7 +111,7 @@ def add_to_accuracy_sums(P, predicted, truth, others, min_probability, means):
     Parameters
     ----------
     P, predicted, truth, others
-        float64 (n, K), int64 (n,), int64 (n,) and float64 (n,), as in `JudgedRecords`, but with
+        float64 (n, K), int64 (n,), int64 (n,) and float64 (n,), as in `EvaluatedRecords`, but with
         the predictions of one predictor. P is 0 before the first label.
     min_probability
         Lower bound of probabilities in the log loss.
@@ -150,8 +150,8 @@ def add_to_cost_sums(P, costs, truth, others, sums):
     Parameters
     ----------
     P, costs, truth, others
-        float64 (n, K), float64 (n, K), int64 (n,) and float64 (n,), as in `JudgedRecords`. `costs`
-        is its `decision_cost`.
+        float64 (n, K), float64 (n, K), int64 (n,) and float64 (n,), as in `EvaluatedRecords`.
+        `costs` is its `decision_cost`.
     sums
         Sums to update, float64 (`MEAN_COLUMNS`,).
     """

@@ -10,7 +10,7 @@ from typing import Any
 from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
-__all__ = ["inner_kernel", "kernel", "row_kernel"]
+__all__ = ["fastmath_kernel", "inner_kernel", "kernel"]
 
 _log = logging.getLogger(__name__)
 _warned = False
@@ -36,7 +36,7 @@ def inner_kernel(function: Callable[..., Any]) -> Any:
     return _compile_with_disk_cache(function, _nrt=False)
 
 
-def row_kernel(function: Callable[..., Any]) -> Any:
+def fastmath_kernel(function: Callable[..., Any]) -> Any:
     """Compile a function like `inner_kernel`, and let the compiler reorder its additions.
 
     Use this decorator for sums over classes: in source order, a sum of 26 classes takes twice as

@@ -9,12 +9,12 @@ import numpy as np
 from streamboost.kernels.jit import kernel
 
 __all__ = [
-    "choose_node_pair",
+    "choose_node_class_pair",
+    "class_pair_gradients",
+    "class_pair_statistic",
     "leaf_steps_full_hessian",
     "leaf_steps_in_best_pair",
     "leaf_steps_in_farthest_pair",
-    "pair_gradients",
-    "pair_statistic",
 ]
 
 _TIE = 1e-9  # relative tolerance of ties; the first class wins a tie
@@ -57,7 +57,7 @@ def _write_probability_products(probabilities, weight, rows, start, stop, class_
 def _choose_class_pair(probabilities, y, weight, rows, start, stop, by_gain, workspace):
     """Return the class pair (a, b) of a node, and the gradient and Hessian sums of the pair.
 
-    The node has the rows `rows[start:stop]`. See `choose_node_pair`.
+    The node has the rows `rows[start:stop]`. See `choose_node_class_pair`.
     """
     gradient, hessian, products = workspace[0], workspace[1], workspace[2]
     mass = _write_gradient_and_hessian_of_classes(
@@ -82,7 +82,7 @@ def _choose_class_pair(probabilities, y, weight, rows, start, stop, by_gain, wor
 
 
 @kernel
-def choose_node_pair(probabilities, y, weight, rows, by_gain):
+def choose_node_class_pair(probabilities, y, weight, rows, by_gain):
     """Return the class pair (a, b) of a node; its step raises the score of a and lowers that of b.
 
     Class a has the largest gradient sum G. If `by_gain`, class b has the largest (G_a - G_b)^2
@@ -97,7 +97,9 @@ def choose_node_pair(probabilities, y, weight, rows, by_gain):
 
 
 @kernel
-def pair_gradients(probabilities, y, weight, rows, raised_class, lowered_class, gradient, hessian):
+def class_pair_gradients(
+    probabilities, y, weight, rows, raised_class, lowered_class, gradient, hessian
+):
     """Write the negative gradient and Hessian of `rows` for a step in a pair of classes.
 
     The step adds t to the score of `raised_class`, and subtracts t from that of `lowered_class`.
@@ -120,7 +122,7 @@ def pair_gradients(probabilities, y, weight, rows, raised_class, lowered_class, 
 
 
 @kernel
-def pair_statistic(probabilities, y, weight, rows, by_gain, bits, wide, values):
+def class_pair_statistic(probabilities, y, weight, rows, by_gain, bits, wide, values):
     """Choose the class pair of a node with these `rows`; write gradients and Hessians as integers.
 
     The integers of row r are written to `values` int64. Gradient and Hessian are the upper and
@@ -129,9 +131,9 @@ def pair_statistic(probabilities, y, weight, rows, by_gain, bits, wide, values):
     are multiplied by the weight, so that a row of weight 2 equals two rows exactly. Returns the
     scales of gradient and Hessian, which are powers of two.
     """
-    a, b = choose_node_pair(probabilities, y, weight, rows, by_gain)
+    a, b = choose_node_class_pair(probabilities, y, weight, rows, by_gain)
     gradient, hessian = np.empty(rows.size, np.float32), np.empty(rows.size, np.float32)
-    sum_g, sum_h = pair_gradients(probabilities, y, weight, rows, a, b, gradient, hessian)
+    sum_g, sum_h = class_pair_gradients(probabilities, y, weight, rows, a, b, gradient, hessian)
     scale_g = 2.0 ** np.floor(bits - np.log2(sum_g)) if sum_g > 0.0 else 1.0
     scale_h = 2.0 ** np.floor(bits - np.log2(sum_h)) if sum_h > 0.0 else 1.0
     for i in range(rows.size):

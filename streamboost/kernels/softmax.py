@@ -6,8 +6,6 @@ from streamboost.kernels.jit import kernel
 
 __all__ = [
     "add_leaf_values",
-    "add_leaves_and_update",
-    "add_tree_and_update",
     "class_gradients",
     "leaf_steps",
     "leaf_steps_diagonal",
@@ -16,6 +14,8 @@ __all__ = [
     "quantize",
     "quantize_without_overflow",
     "softmax",
+    "update_softmax_by_leaves",
+    "update_softmax_by_tree",
 ]
 
 _REBUILD = 32  # rounds between exact softmax computations, as factors cannot change a zero
@@ -172,7 +172,7 @@ def leaf_steps_diagonal(probabilities, y, weight, rows, start, stop, l2, clamp, 
 
 
 @kernel
-def add_leaves_and_update(scores, probabilities, rows, start, stop, values):
+def update_softmax_by_leaves(scores, probabilities, rows, start, stop, values):
     """Add leaf `values` (leaves, K) to the scores of `rows`, and update their probabilities.
 
     A probability p becomes p exp(v) for the leaf value v, and is then normalised. This needs one
@@ -197,15 +197,15 @@ def add_leaves_and_update(scores, probabilities, rows, start, stop, values):
 
 
 @kernel
-def add_tree_and_update(scores, probabilities, rows, unsampled, ends, values, n_rounds):
+def update_softmax_by_tree(scores, probabilities, rows, unsampled, ends, values, n_rounds):
     """Add a tree's leaf values to the scores of all rows, and update their probabilities.
 
     `ends` int64 (4, leaves) holds the start and stop of each leaf in `rows`, and in `unsampled`.
     `n_rounds` is the number of this round. Every 32 rounds, the probabilities are computed again
     from the scores, as rounding errors accumulate.
     """
-    add_leaves_and_update(scores, probabilities, rows, ends[0], ends[1], values)
-    add_leaves_and_update(scores, probabilities, unsampled, ends[2], ends[3], values)
+    update_softmax_by_leaves(scores, probabilities, rows, ends[0], ends[1], values)
+    update_softmax_by_leaves(scores, probabilities, unsampled, ends[2], ends[3], values)
     furthest = np.float32(0.0)
     for leaf in range(values.shape[0]):
         for k in range(values.shape[1]):

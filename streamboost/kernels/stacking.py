@@ -14,10 +14,10 @@ __all__ = [
     "combine_experts",
     "predict_committee",
     "predict_corrected",
+    "predict_from_transitions",
     "predict_linear",
     "predict_neighbours",
-    "predict_sequence",
-    "predict_young",
+    "predict_young_committee",
     "update_expert_weights",
     "update_fixed_share_weights",
     "update_linear",
@@ -164,7 +164,7 @@ def update_expert_weights(log_probabilities, true_class, weight, learning_rate, 
 
 
 @kernel
-def predict_sequence(counts, smoothing, log_probabilities):
+def predict_from_transitions(counts, smoothing, log_probabilities):
     """Write the log probabilities of the classes, estimated from `counts` (k,), to each row.
 
     A probability is the share of a class in the counts, after `smoothing` is added to each count.
@@ -270,7 +270,7 @@ def update_linear(
 
 
 @kernel
-def predict_young(scores, columns, shrinkage, counts, probabilities):
+def predict_young_committee(scores, columns, shrinkage, counts, probabilities):
     """Write the class probabilities of a young committee, float64 (n, K), mixed with class shares.
 
     A young committee was trained on few rows, so that its own probabilities are unreliable.

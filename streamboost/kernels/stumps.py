@@ -10,7 +10,7 @@ from streamboost.kernels.growing.criteria import TIE
 from streamboost.kernels.jit import inner_kernel, kernel
 from streamboost.kernels.softmax import softmax
 
-__all__ = ["boost_stumps", "correct_rows"]
+__all__ = ["boost_correction_stumps", "boost_stumps"]
 
 _VECTOR = 16  # the number of rows is padded to a multiple, for vector instructions
 
@@ -210,7 +210,7 @@ def _update_scores_and_probabilities(scores, probabilities, leaf, values, leaf_f
 
 
 @kernel
-def correct_rows(
+def boost_correction_stumps(
     X,
     features,
     y,

@@ -19,8 +19,8 @@ from streamboost.kernels.jit import inner_kernel, kernel
 __all__ = [
     "FOREST_NODE",
     "add_scores",
-    "add_scores_until",
     "add_scores_with_categories",
+    "add_scores_with_early_exit",
     "encode_categories",
     "find_leaf",
     "write_leaf_indices",
@@ -268,7 +268,7 @@ def _margin_of_largest_score(scores, row):
 
 
 @kernel
-def add_scores_until(nodes, roots, values, X, scores, ends, thresholds, n_trees_used):
+def add_scores_with_early_exit(nodes, roots, values, X, scores, ends, thresholds, n_trees_used):
     """Add leaf values like `add_scores`, but stop for each row once its class is decided.
 
     `ends` int64 (exits,), ascending, are numbers of trees. After `ends[p]` trees, a row exits if

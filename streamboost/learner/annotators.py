@@ -59,7 +59,7 @@ class Annotators:
     >>> annotators, row = Annotators(), AnnotatedRow(1, [("ann", "ok")])
     >>> annotators.observe(row)
     >>> row.add_vote("bob", "fraud"); annotators.observe(row)
-    >>> annotators.in_numbers()["bob"]
+    >>> annotators.to_json()["bob"]
     {'labels': 1, 'shared': 1, 'agreed': 0, 'judged': 0, 'confirmed': 0}
     """
 
@@ -92,7 +92,7 @@ class Annotators:
             self.get_or_create(first).judged -= 1
             self.get_or_create(first).confirmed -= said == row.guess
 
-    def in_numbers(self) -> dict[str, dict[str, int]]:
+    def to_json(self) -> dict[str, dict[str, int]]:
         """Return the statistics of each named annotator, as JSON values."""
         return {name: asdict(one) for name, one in self._known.items() if name}
 

@@ -8,20 +8,20 @@ import numpy as np
 from streamboost.checks import Label
 from streamboost.learner.labelled_rows import LabelledRows
 from streamboost.learner.schedule import Schedule
-from streamboost.predictions import Scored, top_two_gap, uncalibrated
+from streamboost.predictions import Scored, remove_calibration, top_two_gap
 from streamboost.storage import Arrays
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["Detector", "DriftWatch"]
+__all__ = ["DriftMonitor", "RiseDetector"]
 
 _LONGEST = 4096
 _CONTINUED = 1024
 _WINDOW, _NEWEST = 100, 30  # KSWIN compares the newest of its window with as many older values
 
 
-class Detector:
+class RiseDetector:
     """Detects rises of a signal in [0, 1], where 1 is worst, and estimates when a rise began.
 
     Wraps a detector of River with River's settings. Its state cannot be exported, so the values
@@ -41,7 +41,7 @@ class Detector:
 
     Examples
     --------
-    >>> detector = Detector("adwin", seed=0)
+    >>> detector = RiseDetector("adwin", seed=0)
     >>> found = [detector.update(i >= 500) for i in range(1000)]
     >>> [(i, n) for i, n in enumerate(found) if n is not None]
     [(511, 12)]
@@ -108,7 +108,7 @@ class Detector:
             self._changes.update(value)
 
 
-class DriftWatch:
+class DriftMonitor:
     """Detects drift by the signals of a `Schedule`, and marks in the rows where it began.
 
     The error signal is that of each labelled record's prediction on arrival. The margin signal is
@@ -127,7 +127,7 @@ class DriftWatch:
 
     def _create_detectors(self, seed: int) -> None:
         self._seed = seed
-        self._signals = {name: Detector(self._kind, seed) for name in self._names}
+        self._signals = {name: RiseDetector(self._kind, seed) for name in self._names}
 
     @property
     def uses_errors(self) -> bool:
@@ -156,13 +156,13 @@ class DriftWatch:
             return
         self._restart_after_retraining(committee, detector)
         # A changing temperature is no property of the records: use uncalibrated probabilities.
-        gaps = top_two_gap(uncalibrated(scored).probabilities).tolist()
+        gaps = top_two_gap(remove_calibration(scored).probabilities).tolist()
         for i, gap in enumerate(gaps, start=1):
             n = detector.update(1.0 - gap)
             if n is not None:
                 rows.mark_drift(rows.first_order_after(seen + i - n))
 
-    def _restart_after_retraining(self, committee: "Committee", detector: Detector) -> None:
+    def _restart_after_retraining(self, committee: "Committee", detector: RiseDetector) -> None:
         if committee.version != self._version:
             if committee.n_rounds <= self._rounds:  # an extension would have more
                 detector.restart()

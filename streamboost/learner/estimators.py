@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Trainable",
     "adapt_to_size",
-    "class_weight_of",
+    "class_weight_for_label",
     "default_estimator",
     "describe_estimator",
-    "every_label_estimator",
+    "fully_labelled_estimator",
     "rebuild_estimator",
 ]
 
@@ -89,7 +89,7 @@ def adapt_to_size(estimator: Trainable, n_rows: int) -> Trainable:
     return copy(estimator).set_params(**_FOR_MANY) if is_default else estimator
 
 
-def every_label_estimator() -> Trainable:
+def fully_labelled_estimator() -> Trainable:
     """Return the default estimator for streams in which every record gets a label."""
     from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 
@@ -102,7 +102,9 @@ def every_label_estimator() -> Trainable:
     )
 
 
-def class_weight_of(estimator: Trainable, label: Label, counts: Mapping[Label, int]) -> float:
+def class_weight_for_label(
+    estimator: Trainable, label: Label, counts: Mapping[Label, int]
+) -> float:
     """Return the estimator's class weight of `label`; `counts` are the label counts so far."""
     weights = getattr(estimator, "class_weight", None)
     if weights is None:

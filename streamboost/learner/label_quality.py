@@ -68,7 +68,7 @@ class LabelQuality:
         self._annotators = annotators
         self._seen = -1  # number of labels when no label looked wrong
 
-    def trust(self, row: AnnotatedRow, label: Label) -> float:
+    def label_probability(self, row: AnnotatedRow, label: Label) -> float:
         """Return the probability that `label` is right for the record of `row`.
 
         The result is 1 if no labelled record has that class.
@@ -95,7 +95,7 @@ class LabelQuality:
                 prior[place[name]] = p
         return known, prior
 
-    def weights(self, orders: np.ndarray) -> np.ndarray:
+    def training_weights(self, orders: np.ndarray) -> np.ndarray:
         """Return training weights (n,) with mean 1: proportional to the trust in each label.
 
         `orders` (n,) identify the rows (`AnnotatedRow.order`). Rows without an id have trust 1.
@@ -105,7 +105,7 @@ class LabelQuality:
         found = np.array([trusted.get(order, 1.0) for order in orders.tolist()])
         return np.asarray(found / max(found.mean(), _LEAST)) if len(found) else found
 
-    def least_trusted(self, n: int, is_eligible: Callable[[str], bool]) -> RelabelRequests:
+    def find_suspect_labels(self, n: int, is_eligible: Callable[[str], bool]) -> RelabelRequests:
         """Return at most `n` records whose label looks wrong, the least trusted first.
 
         Only records whose id passes the predicate `is_eligible` are considered.

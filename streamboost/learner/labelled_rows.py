@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamboost.checks import Label, as_array, as_wide
+from streamboost.checks import Label, labels_to_array, pad_missing_columns
 from streamboost.features.layout import Values
 from streamboost.learner.working_set import WorkingSet
 from streamboost.storage import Arrays
@@ -121,18 +121,18 @@ class AnnotatedRows:
         """
         return self._rows.get(id)
 
-    def release(self, ids: Iterable[str]) -> None:
+    def release_ids(self, ids: Iterable[str]) -> None:
         """Remove the entries of these ids, which will denote other records."""
         if self._rows:
             for id in ids:
                 self._rows.pop(id, None)
 
-    def retain(self, orders: np.ndarray) -> None:
+    def retain_orders(self, orders: np.ndarray) -> None:
         """Remove all entries except those whose `order` is in `orders`, int64 (n,)."""
         held = set(orders.tolist())
         self._rows = {id: row for id, row in self._rows.items() if row.order in held}
 
-    def map_classes(self, new_name: Callable[[Label], Label | None]) -> None:
+    def rename_classes(self, new_name: Callable[[Label], Label | None]) -> None:
         """Replace each class in votes and predictions by `new_name(class)`; None drops the vote."""
         for row in self._rows.values():
             row.guess = None if row.guess is None else new_name(row.guess)
@@ -150,7 +150,7 @@ class AnnotatedRows:
 
     def state(self, orders: np.ndarray) -> dict[str, Any]:
         """Return the entries whose `order` is in `orders`, as JSON values for `resume`."""
-        self.retain(orders)
+        self.retain_orders(orders)
         classes: dict[tuple[Label, ...], int] = {}
         rows = []
         for id, row in self._rows.items():
@@ -236,7 +236,7 @@ class LabelledRows:
         """Computes trust weights (n,) of the rows with these orders (n,), as a further factor."""
 
     @property
-    def kind(self) -> type | None:
+    def label_type(self) -> type | None:
         """Type of the labels, str or int; None before the first label."""
         return type(next(iter(self.counts))) if self.counts else None
 
@@ -281,7 +281,7 @@ class LabelledRows:
             named.order = self.total
             self._named.add(id, named)
             if len(self._named) > 2 * (len(self._rows) + len(self._unlabelled)) + _FEW:
-                self._named.retain(self._orders_of_all_rows())
+                self._named.retain_orders(self._orders_of_all_rows())
 
     def annotated_rows(self) -> Iterator[tuple[str, AnnotatedRow, Label]]:
         """Yield id, annotations and label of each row that has an id."""
@@ -309,12 +309,12 @@ class LabelledRows:
         named = self._named.find(id)
         if named is not None and id in self._unlabelled:
             return named, self._unlabelled[id].x.copy(), None
-        found = self._rows.row(named.order) if named else None
+        found = self._rows.find_row(named.order) if named else None
         if named is None or found is None:
             return None
         return named, found[0], self._label_of_code(found[1])
 
-    def newest(self, most: int) -> tuple[list[str], list[Label], np.ndarray]:
+    def newest_rows(self, most: int) -> tuple[list[str], list[Label], np.ndarray]:
         """Return ids, labels and features (n, D) of the newest rows with an id, newest first.
 
         At most `most` rows are returned. The features are a copy.
@@ -332,15 +332,15 @@ class LabelledRows:
     def _label_of_code(self, code: int) -> Label:
         return list(self._codes)[code]
 
-    def release(self, ids: Iterable[str]) -> None:
+    def release_ids(self, ids: Iterable[str]) -> None:
         """Release these ids, which will denote other records; their rows stay without an id."""
         ids = list(ids)
-        self._named.release(ids)
+        self._named.release_ids(ids)
         if self._unlabelled:
             for id in ids:
                 self._unlabelled.pop(id, None)
 
-    def correct(self, id: str, label: Label | None, tick: int, records: int) -> None:
+    def correct_label(self, id: str, label: Label | None, tick: int, records: int) -> None:
         """Replace the label of the row of `id`, which must exist; None retracts the label.
 
         This counts as one more label learned, and `records` is the number of records queried
@@ -352,7 +352,7 @@ class LabelledRows:
         if before is None:
             assert label is not None
             known = self._unlabelled.pop(id)
-            row = np.asarray(as_wide(row[None], self.n_features)[0])
+            row = np.asarray(pad_missing_columns(row[None], self.n_features)[0])
             self.append(row, label, tick, known.propensity, records, known.weight, id, named)
             return
         self.counts[before] -= 1
@@ -360,10 +360,10 @@ class LabelledRows:
         self.tick = tick
         if label is None:
             self._unlabelled[id] = _Unlabelled(row, *self._rows.propensity_and_weight(named.order))
-            self._rows.drop(named.order)
+            self._rows.drop_row(named.order)
             named.votes, named.guess = [], None
             if len(self._unlabelled) > self.working_set.size:
-                self.release([next(iter(self._unlabelled))])
+                self.release_ids([next(iter(self._unlabelled))])
             return
         self.counts[label] = self.counts.get(label, 0) + 1
         self._rows.set_class_index(named.order, self._codes.setdefault(label, len(self._codes)))
@@ -384,7 +384,7 @@ class LabelledRows:
             self._rows.recode_or_drop_class(
                 self._codes[label], self._codes.setdefault(into, len(self._codes))
             )
-        self._named.map_classes(lambda one: into if one == label else one)
+        self._named.rename_classes(lambda one: into if one == label else one)
         return True
 
     def first_order_after(self, records: int) -> int:
@@ -413,21 +413,24 @@ class LabelledRows:
         rows = self._rows.view()
         later = slice(int(np.searchsorted(rows.order, self._suspected)), None)
         codes, propensity = rows.codes[later], rows.propensity[later]
-        if len(_distinct_codes(codes, self.working_set.weigh(len(codes), propensity))) < 2:
+        if (
+            len(_distinct_codes(codes, self.working_set.training_weights(len(codes), propensity)))
+            < 2
+        ):
             return False
-        self._rows.drop_before(self._suspected)
+        self._rows.drop_rows_before(self._suspected)
         for id in list(self._unlabelled):
             named = self._named.find(id)
             if named is not None and named.order < self._suspected:
-                self.release([id])
+                self.release_ids([id])
         self.origin, self._suspected = self._suspected - 1, None
         return True
 
-    def widen(self, n_features: int) -> None:
+    def widen_rows(self, n_features: int) -> None:
         """Set the number of features to `n_features`; stored rows get NaN in new columns."""
-        self._rows.widen(n_features)
+        self._rows.widen_rows(n_features)
 
-    def sample(self, since: int = 0) -> Sample:
+    def training_sample(self, since: int = 0) -> Sample:
         """Return the training sample: rows, labels and weights of the working set.
 
         The first `since` labels learned are left out.
@@ -435,13 +438,13 @@ class LabelledRows:
         rows = self._rows.view()
         later = slice(int(np.searchsorted(rows.order, since, side="right")), None)
         codes, given = rows.codes[later], rows.weight[later]
-        weight = self.working_set.weigh(len(codes), rows.propensity[later])
+        weight = self.working_set.training_weights(len(codes), rows.propensity[later])
         if (given != 1).any():
             weight = given.copy() if weight is None else weight * given
         if self.trust is not None:
             trust = self.trust(rows.order[later])
             weight = trust if weight is None else weight * trust
-        known = as_array(self.counts)
+        known = labels_to_array(self.counts)
         classes = known[_distinct_codes(codes, weight)]
         return Sample(X=rows.X[later], y=known[codes], weight=weight, classes=classes)
 
@@ -467,7 +470,7 @@ class LabelledRows:
         unlabelled = list(self._unlabelled.values())
         known = np.array([row[1:] for row in unlabelled], dtype=np.float64)
         return state, arrays | {
-            "unlabelled.X": as_wide([row.x for row in unlabelled], self.n_features),
+            "unlabelled.X": pad_missing_columns([row.x for row in unlabelled], self.n_features),
             "unlabelled.known": known.reshape(len(unlabelled), 2),
         }
 

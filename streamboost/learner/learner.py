@@ -23,7 +23,7 @@ from streamboost.checks import (
     as_sources,
     as_tick,
     as_weights,
-    as_wide,
+    pad_missing_columns,
 )
 from streamboost.errors import ConfigurationError, DataError, ModelFileError
 from streamboost.evaluation.decisions import Decisions
@@ -33,11 +33,11 @@ from streamboost.evaluation.sufficient_stats import UnlabelledSums
 from streamboost.features import Features
 from streamboost.features.layout import Values
 from streamboost.learner.annotators import Annotators, confident_label
-from streamboost.learner.drift import DriftWatch
+from streamboost.learner.drift import DriftMonitor
 from streamboost.learner.estimators import (
     Trainable,
     adapt_to_size,
-    class_weight_of,
+    class_weight_for_label,
     describe_estimator,
     rebuild_estimator,
 )
@@ -55,7 +55,7 @@ from streamboost.learner.query_controller import QueryController
 from streamboost.learner.schedule import Schedule, Training
 from streamboost.learner.trainer import Trainer, committee_from_arrays, committee_to_arrays
 from streamboost.learner.working_set import WorkingSet
-from streamboost.predictions import Scored, map_classes, score_with_shares
+from streamboost.predictions import Scored, rename_classes, score_by_class_shares
 from streamboost.query.config import QueryConfig, Requests
 from streamboost.query.settings import check_choice
 from streamboost.query.token_bucket import Ledger
@@ -63,7 +63,7 @@ from streamboost.stacking.experts import as_expert_names
 from streamboost.stacking.prediction_cache import PredictionCache
 from streamboost.stacking.stacking import OnlineStacking
 from streamboost.stacking.young import ROUNDS, RecentCommittees
-from streamboost.storage import FORMAT, Arrays, pack_json, part, unpack_json
+from streamboost.storage import FORMAT, Arrays, pack_json, select_prefix, unpack_json
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 __all__ = ["StreamLearner", "without_training_state"]
 
 _NEWEST = 5_000
-"""Number of newest labelled records that the experts are retrained on after `rename`."""
+"""Number of newest labelled records that the experts are retrained on after `rename_class`."""
 
 
 class StreamLearner:
@@ -99,15 +99,17 @@ class StreamLearner:
     random_state
         Seed of all random choices, at least 0.
     calibrate
-        Calibrate the probabilities with the temperature fitted to requested labels (`Temperature`).
+        Calibrate the probabilities with the temperature fitted to requested labels
+        (`TemperatureScaling`).
     coverage
         Share of the sets of `predict_set` that should contain the true label, in (0, 1).
     label_lags
-        Number of newest learned labels that are features, too (lagged target). `with_lags` puts
-        them first, and they count in D. List them in the estimator's `categorical_features`.
+        Number of newest learned labels that are features, too (lagged target). `add_label_lags`
+        puts them first, and they count in D. List them in the estimator's `categorical_features`.
     features
-        Encodes the fields of records as columns, for `arrive`, `rows` and `learn`. The estimator
-        is given the indices of the categorical columns. None: records are rows of arrays.
+        Encodes the fields of records as columns, for `encode_arrivals`, `encode_records` and
+        `learn`. The estimator is given the indices of the categorical columns. None: records are
+        rows of arrays.
     experts
         Experts that predict in addition to the committee, weighted online by the labels
         (`OnlineStacking`): "all"; "committee" for none; or a list of "committee" and any of
@@ -120,8 +122,8 @@ class StreamLearner:
         record from then on; "" denotes none. None: each label is learned as a separate record.
 
     decisions
-        Decisions made in addition to predicted labels, see `decide`. `evaluation` estimates their
-        cost. None: no decisions.
+        Decisions made in addition to predicted labels, see `decide_classes`. `evaluation` estimates
+        their cost. None: no decisions.
 
     Attributes
     ----------
@@ -186,7 +188,7 @@ class StreamLearner:
         self.features = features
         self.experts = as_expert_names(experts)
         self._stacking = OnlineStacking(
-            self.experts, self.schedule.correction, features, label_lags
+            self.experts, self.schedule.correction_settings, features, label_lags
         )
         self._query_controller = QueryController(
             self.query_config, asking, self._rows, self._stacking
@@ -194,11 +196,14 @@ class StreamLearner:
         self.annotators = Annotators()
         self._label_quality = LabelQuality(self._rows, self.annotators)
         if self.query_config.relabel:
-            self._rows.trust = self._label_quality.weights
-        self._drift = DriftWatch(self.schedule, watching)
+            self._rows.trust = self._label_quality.training_weights
+        self._drift = DriftMonitor(self.schedule, watching)
         pool = self.query_config.window if self.query_config.mode == "pool" else 0
         self.evaluator = DelayedEvaluator(
-            self._query_controller.block, calibrate=calibrate, coverage=coverage, pool=pool
+            self._query_controller.audit_block_size,
+            calibrate=calibrate,
+            coverage=coverage,
+            pool=pool,
         )
         self.decisions = decisions
         self._renamed: dict[Label, Label | None] = {}  # classes that are others now, or none
@@ -207,7 +212,7 @@ class StreamLearner:
         if features is not None:
             self.update_columns()
         elif n_features is not None:
-            self.widen(n_features)
+            self.widen_rows(n_features)
 
     @property
     def estimator(self) -> Trainable:
@@ -253,7 +258,7 @@ class StreamLearner:
 
         At most `most` records are returned, the newest first.
         """
-        return self._rows.newest(most)
+        return self._rows.newest_rows(most)
 
     @property
     def evaluation(self) -> Evaluation:
@@ -266,9 +271,9 @@ class StreamLearner:
         return self._query_controller.ledger
 
     @property
-    def missing_random_labels(self) -> int:
+    def n_missing_random_labels(self) -> int:
         """Number of labels that will still be requested at random, although a committee exists."""
-        return max(self._query_controller.missing_random_labels, 0)
+        return max(self._query_controller.n_missing_random_labels, 0)
 
     @property
     def decisions(self) -> Decisions | None:
@@ -280,8 +285,8 @@ class StreamLearner:
         self.evaluation.decisions = decisions
 
     @property
-    def label_lags(self) -> int:
-        """Number of lagged labels, the first columns of each row (`with_lags`)."""
+    def n_label_lags(self) -> int:
+        """Number of lagged labels, the first columns of each row (`add_label_lags`)."""
         return self._lags.n
 
     def columns(self, fields: Sequence[str]) -> list[str]:
@@ -292,25 +297,25 @@ class StreamLearner:
         own = fields if self.features is None else self.features.names
         return [*(f"the label {k + 1} before" for k in range(self._lags.n)), *own]
 
-    def arrive(self, values: Sequence[Values]) -> np.ndarray:
+    def encode_arrivals(self, values: Sequence[Values]) -> np.ndarray:
         """Observe arriving records, given their field `values`; return their rows, float32 (n, D).
 
         Keep the row of a record: use the same row to score, to query and, when the label arrives,
         to learn. Raises DataError if the learner has no features.
         """
-        return self.with_lags(self._require_features().encode_arrivals(values))
+        return self.add_label_lags(self._require_features().encode_arrivals(values))
 
-    def rows(self, values: Sequence[Values]) -> np.ndarray:
+    def encode_records(self, values: Sequence[Values]) -> np.ndarray:
         """Return rows float32 (n, D) of records, given their field `values`; change no state."""
-        return self.with_lags(self._require_features().encode(values))
+        return self.add_label_lags(self._require_features().encode(values))
 
-    def with_lags(self, X: np.ndarray) -> np.ndarray:
+    def add_label_lags(self, X: np.ndarray) -> np.ndarray:
         """Return `X` (n, D - lags) with the lagged labels added as first columns: float32 (n, D).
 
         Keep the row of a record: use the same row to score, to query and, when the label arrives,
         to learn.
         """
-        return np.hstack([self._lags.rows(len(X)), X]) if self._lags.n else X
+        return np.hstack([self._lags.make_rows(len(X)), X]) if self._lags.n else X
 
     def _require_features(self) -> Features:
         if self.features is None:
@@ -325,18 +330,18 @@ class StreamLearner:
         return self.score_rows(self._validated_rows(X))
 
     def score_rows(self, rows: np.ndarray) -> Scored:
-        """Do the same as `score` without validation, for rows that `rows` or `arrive` returned."""
+        """Do the same as `score` without validation, for rows that `encode_records` returned."""
         if self.committee is None:
-            return score_with_shares(self._rows.class_counts, len(rows))
-        scored = self.evaluator.calibrated(self._stacking.score(self.committee, rows))
-        return map_classes(scored, self._renamed)
+            return score_by_class_shares(self._rows.class_counts, len(rows))
+        scored = self.evaluator.calibrate_probabilities(self._stacking.score(self.committee, rows))
+        return rename_classes(scored, self._renamed)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted labels of `X` (n, D), object (n,)."""
         rows = self._validated_rows(X)
         if self.committee is None:
-            return score_with_shares(self._rows.class_counts, len(rows)).labels
-        return map_classes(self._stacking.score(self.committee, rows), self._renamed).labels
+            return score_by_class_shares(self._rows.class_counts, len(rows)).labels
+        return rename_classes(self._stacking.score(self.committee, rows), self._renamed).labels
 
     def predict_set(self, X: Any) -> list[list[Label | None]]:
         """Return a prediction set for each record of `X` (n, D), the most probable label first.
@@ -345,16 +350,16 @@ class StreamLearner:
         labels that `query` requested (`PredictionSets`). None, always the last entry, represents
         all labels that have not appeared yet. Sets may be empty.
         """
-        return self.evaluator.prediction_sets_of(self.score(X))
+        return self.evaluator.make_prediction_sets(self.score(X))
 
-    def decide(self, scored: Scored) -> np.ndarray:
+    def decide_classes(self, scored: Scored) -> np.ndarray:
         """Return the decided class of each record in `scored`, object (n,) (`Decisions`).
 
         None for records without a decision, and for all records if there are no `decisions`.
         """
         if self.decisions is None:
             return np.full(len(scored), None, dtype=object)
-        return self.decisions.decide(scored)
+        return self.decisions.decide_classes(scored)
 
     def utility(self, X: Any, scored: Scored | None = None) -> np.ndarray:
         """Return the utility (n,) of a label for each record of `X` (n, D), without requests.
@@ -362,10 +367,12 @@ class StreamLearner:
         `scored` are the predictions for these records; None: they are computed now.
         """
         if scored is not None:
-            return self._query_controller.rate(self._validated_rows(X), scored, self.committee)
-        return self._query_controller.measure(self._validated_rows(X), self.committee)
+            return self._query_controller.arrival_utilities(
+                self._validated_rows(X), scored, self.committee
+            )
+        return self._query_controller.committee_utilities(self._validated_rows(X), self.committee)
 
-    def remember(self, ids: Sequence[str], scored: Scored) -> None:
+    def cache_predictions(self, ids: Sequence[str], scored: Scored) -> None:
         """Cache the experts' predictions of the records `ids` until their labels arrive.
 
         `query` calls this. For records that are not in the cache, the experts are weighted by
@@ -382,13 +389,13 @@ class StreamLearner:
         ids = as_ids(ids, len(rows))
         if len(scored) != len(rows):
             raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
-        self._rows.release(ids)
+        self._rows.release_ids(ids)
         self._stacking.cache_predictions(ids, scored)
         self._drift.observe_margins(
-            scored, self.committee, self._rows, self._query_controller.records
+            scored, self.committee, self._rows, self._query_controller.n_records
         )
-        asked = self._query_controller.arrive(ids, rows, scored, self.committee)
-        self.evaluator.arrive(ids, scored, asked)
+        asked = self._query_controller.query_records(ids, rows, scored, self.committee)
+        self.evaluator.add_predictions(ids, scored, asked)
         return asked
 
     def query_pool(self, n: int) -> Requests:
@@ -402,8 +409,8 @@ class StreamLearner:
         ConfigurationError
             When the strategy is not in pool mode, or `n` is not a whole number of at least 1.
         """
-        asked = self._query_controller.ask(n, self.committee)
-        self.evaluator.ask(asked)
+        asked = self._query_controller.query_pool(n, self.committee)
+        self.evaluator.add_requests(asked)
         return asked
 
     def query_relabels(self, may: Callable[[str], bool] = lambda id: True) -> RelabelRequests:
@@ -412,10 +419,10 @@ class StreamLearner:
         Each request costs a token. Pass the answers to `learn` or `correct`, as any second label.
         Only records whose id passes the predicate `may` are considered.
         """
-        n = self._query_controller.due_relabels
+        n = self._query_controller.n_due_relabels
         if not n:
             return RelabelRequests([], np.zeros(0), [])
-        again = self._label_quality.least_trusted(
+        again = self._label_quality.find_suspect_labels(
             n, lambda id: self._query_controller.has_no_open_request(id) and may(id)
         )
         self._query_controller.request_relabels(again.ids)
@@ -424,7 +431,7 @@ class StreamLearner:
     def use_external_scores(self) -> None:
         """Expect that other processes score the records, and pause training in this process."""
         self._query_controller.uses_external_scores = True
-        self.trainer.pause()
+        self.trainer.pause_training()
 
     def observe_scored(
         self, scored: Scored, requests: Requests, records: int, unlabelled: UnlabelledSums | None
@@ -439,18 +446,18 @@ class StreamLearner:
         unlabelled : sums over the records without a request; None where another call passes them
         """
         self._query_controller.observe_requests(records, requests)
-        self.evaluator.arrive(requests.ids, scored, requests)
+        self.evaluator.add_predictions(requests.ids, scored, requests)
         if unlabelled is not None:
             self.evaluator.evaluation.add_unlabelled_sums(unlabelled)
 
-    def expire(self, ids: Sequence[str]) -> None:
+    def expire_requests(self, ids: Sequence[str]) -> None:
         """Expire the open requests of the records `ids`; their tokens stay spent.
 
         Ids without an open request are ignored.
         """
         ids = list(ids)
-        self._query_controller.expire(ids)
-        self.evaluator.expire(ids)
+        self._query_controller.expire_requests(ids)
+        self.evaluator.expire_requests(ids)
 
     def learn(
         self,
@@ -513,12 +520,12 @@ class StreamLearner:
         who = as_sources(sources, len(rows))
         taught = np.flatnonzero(weights).tolist()
         if len(taught) < len(ids):
-            self.expire([ids[i] for i in range(len(ids)) if not weights[i]])
+            self.expire_requests([ids[i] for i in range(len(ids)) if not weights[i]])
         self._query_controller.record_answers([ids[i] for i in taught], chances[taught])
         again = self._find_second_labels(ids, taught)
         new = [i for i in taught if i not in again]
-        predictions = [self.evaluator.prediction_of(id) for id in ids]
-        self.evaluator.label([ids[i] for i in new], [labels[i] for i in new])
+        predictions = [self.evaluator.pending_prediction(id) for id in ids]
+        self.evaluator.add_labels([ids[i] for i in new], [labels[i] for i in new])
         started: list[Training] = []
         for i in taught:
             if i in again:
@@ -526,7 +533,7 @@ class StreamLearner:
                 started += self._correct_one_label(ids[i], labels[i], who[i], tick, kept)
                 continue
             is_made_now = self.features is not None and X[i] is None
-            row = self.arrive([values[i]])[0] if is_made_now else rows[i]
+            row = self.encode_arrivals([values[i]])[0] if is_made_now else rows[i]
             named = self._make_annotations(labels[i], who[i], predictions[i], values[i])
             known = float(chances[i]), guesses[i], named
             weighs = float(weights[i])
@@ -542,11 +549,11 @@ class StreamLearner:
 
         Returns the trainings that were started.
 
-        `row` float32 (D,) is the result of `arrive` or `rows` for `values`. `label` has the type
+        `row` float32 (D,) is the result of `encode_arrivals` for `values`. `label` has the type
         of the other labels, and `weight` is positive.
         """
-        self._query_controller.exclude([id])
-        self.evaluator.label([id], [label])
+        self._query_controller.exclude_records([id])
+        self.evaluator.add_labels([id], [label])
         return self._learn_one_label(id, row, label, values, weight)
 
     def _learn_one_label(
@@ -564,11 +571,11 @@ class StreamLearner:
         uses_errors = self._drift.uses_errors and self.committee is not None
         if uses_errors and guess is None:
             guess = self.predict(row[None])[0]
-        trust = 1.0 if named is None else self.trust(named, label)
+        trust = 1.0 if named is None else self.label_probability(named, label)
         row = self._update_stack_and_features(id, row, label, values, weight * trust)
         kept = id if self.on_conflict is not None else ""
         self._rows.append(
-            row, label, tick, chance, self._query_controller.records, weight, kept, named
+            row, label, tick, chance, self._query_controller.n_records, weight, kept, named
         )
         if named is not None:
             self.annotators.observe(named)
@@ -580,7 +587,7 @@ class StreamLearner:
         if (young := self._stacking.young) is not None:
             rows = self._rows
             young.add_if_due(
-                rows.total, rows.total / max(self._query_controller.records, rows.total)
+                rows.total, rows.total / max(self._query_controller.n_records, rows.total)
             )
             if started:
                 self._train_recent_committees(young)
@@ -591,7 +598,7 @@ class StreamLearner:
         young.drop_older_than(self._rows.n_evicted)
         n_estimators = min(self.estimator.get_params().get("n_estimators") or ROUNDS, ROUNDS)
         for member in young.due_for_training():
-            sample = self._rows.sample(member.order)
+            sample = self._rows.training_sample(member.order)
             if len(sample.classes) > 1:
                 committee = adapt_to_size(self.estimator, len(sample.X)).train(
                     sample.X, sample.y, sample.weight, seed=member.order, n_estimators=n_estimators
@@ -606,7 +613,7 @@ class StreamLearner:
         The result has NaN in columns that the update added.
         """
         row = self._append_missing_columns(row)  # labels before add columns
-        weight *= class_weight_of(self.estimator, label, self._rows.counts)
+        weight *= class_weight_for_label(self.estimator, label, self._rows.counts)
         self._stacking.learn(id, row, label, weight, self.committee)
         if self.features is None:
             return row
@@ -618,7 +625,11 @@ class StreamLearner:
 
     def _append_missing_columns(self, row: np.ndarray) -> np.ndarray:
         n_features = self.n_features or 0
-        return row if len(row) >= n_features else np.asarray(as_wide(row[None], n_features)[0])
+        return (
+            row
+            if len(row) >= n_features
+            else np.asarray(pad_missing_columns(row[None], n_features)[0])
+        )
 
     def _find_second_labels(self, ids: Sequence[str], positions: Sequence[int]) -> set[int]:
         """Return which of `positions` in `ids` are second labels of a record that has a row."""
@@ -648,9 +659,11 @@ class StreamLearner:
             row.values = self.features.categories_only(values)
         return row
 
-    def trust(self, row: AnnotatedRow, label: Label) -> float:
+    def label_probability(self, row: AnnotatedRow, label: Label) -> float:
         """Return the probability that the `label` of `row` is right; 1 without relabelling."""
-        return self._label_quality.trust(row, label) if self.query_config.relabel else 1.0
+        return (
+            self._label_quality.label_probability(row, label) if self.query_config.relabel else 1.0
+        )
 
     def correct(
         self,
@@ -729,22 +742,22 @@ class StreamLearner:
         if after == before:
             return ()
         values = named.values if values is None else values
-        rows.correct(id, after, tick, self._query_controller.records)
+        rows.correct_label(id, after, tick, self._query_controller.n_records)
         if before is not None:
-            self.evaluator.correct(id, before, after)
+            self.evaluator.correct_label(id, before, after)
         elif after is not None:
-            self.evaluator.label([id], [after])
+            self.evaluator.add_labels([id], [after])
         if after is not None:
-            row = np.asarray(as_wide(row[None], self.n_features or 0)[0])
-            weight = class_weight_of(self.estimator, after, rows.counts)
-            weight *= self.trust(named, after)
+            row = np.asarray(pad_missing_columns(row[None], self.n_features or 0)[0])
+            weight = class_weight_for_label(self.estimator, after, rows.counts)
+            weight *= self.label_probability(named, after)
             self._stacking.correct_label(row, after, weight, self.committee)
         if self.features is not None and values is not None:
             self.features.correct_label(values, before, after)
             self.update_columns()
         return self.trainer.start_due_training()
 
-    def rename(self, label: Label, into: Label | None) -> tuple[Training, ...]:
+    def rename_class(self, label: Label, into: Label | None) -> tuple[Training, ...]:
         """Replace the class `label` by `into` in all labels; None drops the class with its labels.
 
         The committee is retrained. Until its successor is deployed, its predictions are mapped to
@@ -796,9 +809,9 @@ class StreamLearner:
     def restore_classes(
         self, restored: Mapping[str, Sequence[Vote]], now: Callable[[Label], Label | None]
     ) -> tuple[Training, ...]:
-        """Restore the classes that labels had before `rename`, for records that have a row.
+        """Restore the classes that labels had before `rename_class`, for records that have a row.
 
-        The committee is retrained, as after `rename`. Returns the trainings that were started.
+        The committee is retrained, as after `rename_class`. Returns the started trainings.
 
         Parameters
         ----------
@@ -831,34 +844,34 @@ class StreamLearner:
         """Replace the label of a record when classes change; return whether the label differs."""
         if after == before:
             return False
-        self._rows.correct(id, after, self._rows.tick, self._query_controller.records)
-        self.evaluator.correct(id, before, after)
+        self._rows.correct_label(id, after, self._rows.tick, self._query_controller.n_records)
+        self.evaluator.correct_label(id, before, after)
         if self.features is not None and row.values is not None:
             self.features.correct_label(row.values, before, after)
         return True
 
     def _retrain_experts(self) -> None:
         """Retrain the experts from scratch on the newest rows, and keep their weights."""
-        before, sample = self._stacking, self._rows.sample()
+        before, sample = self._stacking, self._rows.training_sample()
         stacking = OnlineStacking(
-            self.experts, self.schedule.correction, self.features, self._lags.n
+            self.experts, self.schedule.correction_settings, self.features, self._lags.n
         )
         stacking.copy_weights(before)
         stacking.set_n_features(self.n_features or 0)
         newest = slice(max(len(sample.y) - _NEWEST, 0), None)
         for row, label in zip(sample.X[newest], sample.y[newest].tolist(), strict=True):
-            weight = class_weight_of(self.estimator, label, self._rows.counts)
+            weight = class_weight_for_label(self.estimator, label, self._rows.counts)
             stacking.learn("", row, label, weight)
         self._stacking = self._query_controller.stacking = stacking
 
     def deploy(self, committee: "Committee | None") -> tuple[Training, ...]:
         """Deploy `committee` for scoring, or start its evaluation; do nothing if it is None.
 
-        The result of `trainer.finished` or `trainer.wait` gets the version of its training. It is
-        deployed at once, or after its evaluation as a challenger (`Schedule.promotion`). Any other
-        committee is deployed at once with a version of its own, and a running training is
-        abandoned. If its family is not the estimator's, the next training does not extend it.
-        Returns the training that was started, if one had become due meanwhile.
+        The result of `Trainer.finished_committee` or `Trainer.wait_for_training` gets the version
+        of its training. It is deployed at once, or after its evaluation as a challenger
+        (`Schedule.promotion`). Any other committee is deployed at once with a version of its own,
+        and a running training is abandoned. If its family is not the estimator's, the next
+        training does not extend it. Returns the training that was started, if one became due.
 
         Raises
         ------
@@ -868,7 +881,7 @@ class StreamLearner:
         """
         if committee is None:
             return ()
-        if committee is self.trainer.finished():
+        if committee is self.trainer.finished_committee():
             return self.trainer.add_challenger(committee)
         self._validate_committee(committee)
         self.trainer.deploy_as_new_version(committee)
@@ -879,14 +892,14 @@ class StreamLearner:
             committee.classes, len(committee.classes), self._label_type, name="committee.classes"
         )
         if self.n_features is None:
-            self.widen(committee.n_features)
+            self.widen_rows(committee.n_features)
         if committee.n_features > self._rows.n_features:
             raise DataError(
                 f"the committee scores {committee.n_features} features, and this learner has "
                 f"{self.n_features}: train one on the same columns"
             )
 
-    def widen(self, n_features: int) -> None:
+    def widen_rows(self, n_features: int) -> None:
         """Set the number of features to `n_features`; stored rows get NaN in new columns."""
         if n_features < self._rows.n_features:
             raise DataError(
@@ -894,9 +907,9 @@ class StreamLearner:
                 "columns may join but not leave; give NaN where a value is missing"
             )
         if n_features > self._rows.n_features:
-            self._rows.widen(n_features)
+            self._rows.widen_rows(n_features)
             self._stacking.set_n_features(n_features)
-            self._query_controller.widen(n_features)
+            self._query_controller.widen_rows(n_features)
         self.n_features = n_features
 
     def update_columns(self) -> None:
@@ -905,7 +918,7 @@ class StreamLearner:
         n_features = self._lags.n + len(self.features)
         if n_features == self.n_features:
             return
-        self.widen(n_features)
+        self.widen_rows(n_features)
         lags = list(range(self._lags.n))
         columns = lags + [self._lags.n + column for column in self.features.categorical]
         if columns == self._categorical_columns or not self.features.categorical:
@@ -922,16 +935,16 @@ class StreamLearner:
     @property
     def _label_type(self) -> type | None:
         """Type of the labels, str or int; None if there are neither labels nor a committee."""
-        if self._rows.kind is None and self.committee is not None:
+        if self._rows.label_type is None and self.committee is not None:
             return type(self.committee.classes.tolist()[0])
-        return self._rows.kind
+        return self._rows.label_type
 
     def _validated_rows(self, X: Any) -> np.ndarray:
         if self.features is not None:
-            X = as_wide(X, self.n_features or 0)
+            X = pad_missing_columns(X, self.n_features or 0)
         rows = as_rows(X, self.n_features)
         if self.n_features is None:
-            self.widen(rows.shape[1])
+            self.widen_rows(rows.shape[1])
         return rows
 
     def snapshot(self) -> Arrays:
@@ -1018,7 +1031,7 @@ class StreamLearner:
         """Create an untrained learner with the settings of a snapshot."""
         features = None
         if (fields := about.get("features")) is not None:
-            features = Features.restore(fields, part(arrays, "features."))
+            features = Features.restore(fields, select_prefix(arrays, "features."))
         return cls(
             estimator=rebuild_estimator(about["estimator"]),
             working_set=WorkingSet(**about["working_set"]),
@@ -1038,13 +1051,13 @@ class StreamLearner:
         self.annotators.resume(about["annotators"])
         self._label_quality.resume(about["doubts"])
         self._renamed = dict(about["renamed"])
-        self._stacking.resume(about["blend"], part(arrays, "blend."))
-        self._rows.resume(about["labelled"], part(arrays, "rows."))
-        self._query_controller.resume(about["asking"], part(arrays, "window."))
+        self._stacking.resume(about["blend"], select_prefix(arrays, "blend."))
+        self._rows.resume(about["labelled"], select_prefix(arrays, "rows."))
+        self._query_controller.resume(about["asking"], select_prefix(arrays, "window."))
         self._lags.resume(about["lags"])
-        self.evaluator.resume(part(arrays, "judge."))
-        self._drift.resume(about["drift"], part(arrays, "drift."))
-        self.trainer.resume(about["trainer"], part(arrays, "trainer."))
+        self.evaluator.resume(select_prefix(arrays, "judge."))
+        self._drift.resume(about["drift"], select_prefix(arrays, "drift."))
+        self.trainer.resume(about["trainer"], select_prefix(arrays, "trainer."))
 
     def export_scoring_state(self) -> Arrays:
         """Export the read-only state for `load_scoring_state` in scorers that do not learn.
@@ -1080,14 +1093,14 @@ class StreamLearner:
             about, given = unpack_json(arrays["about"]), dict(arrays)
             if "features" in about:
                 assert self.features is not None
-                self.features.resume(about["features"], part(given, "features."))
+                self.features.resume(about["features"], select_prefix(given, "features."))
                 self.update_columns()
             else:
-                self.widen(about["n_features"])
+                self.widen_rows(about["n_features"])
             self._rows.counts = dict(about["labels"])
             self._rows.total = about["total"]
             young = {name: array for name, array in given.items() if name.startswith("young.")}
-            self._stacking.resume(about["blend"], part(given, "blend.") | young)
+            self._stacking.resume(about["blend"], select_prefix(given, "blend.") | young)
             self.evaluator.temperature.resume(about["temperature"])
             self._renamed = dict(about["renamed"])
             self.trainer.champion = committee_from_arrays("committee.", given)

@@ -9,7 +9,7 @@ import numpy as np
 from streamboost.checks import as_rows
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.learner.estimators import Trainable
-from streamboost.predictions import evidence
+from streamboost.predictions import utility_inputs
 from streamboost.query.settings import as_exact_fraction, check_choice, check_integer
 from streamboost.query.strategies import UTILITIES, Utility
 
@@ -97,7 +97,7 @@ def learn_from_pool(
     ...     first=40, each=20, most=300, random_state=0,
     ... )
     >>> for step in bought:
-    ...     scores = step.committee.decision(X[1::4])  # rows held out
+    ...     scores = step.committee.class_scores(X[1::4])  # rows held out
     ...     if (step.committee.classes[scores.argmax(axis=1)] == y[1::4]).mean() > 0.85:
     ...         break
     >>> len(step.rows) <= 300
@@ -139,7 +139,7 @@ def _train_in_rounds(
             return
         left = rng.permutation(np.delete(np.arange(len(rows)), known))
         left = left[: max(n, int(np.ceil(evaluated * len(left))))]
-        worth = utility.measure(evidence(utility.required_input, committee, rows[left]))
+        worth = utility.measure(utility_inputs(utility.required_input, committee, rows[left]))
         best = left[np.argsort(-worth, kind="stable")[:n]]
         known, labels = _buy_labels_of_rows(ask_for_labels, best, known, labels)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamboost.learner.labelled_rows import LabelledRows
-from streamboost.predictions import Scored, committee_predictions, evidence, top_probabilities
+from streamboost.predictions import Scored, committee_predictions, top_probabilities, utility_inputs
 from streamboost.query.config import QueryConfig, Requests
 from streamboost.query.querier import Querier
 from streamboost.query.token_bucket import Ledger
@@ -52,12 +52,12 @@ class QueryController:
         self._open_relabels: dict[str, None] = {}  # open relabel requests
 
     @property
-    def block(self) -> int:
+    def audit_block_size(self) -> int:
         """Number of records in an audit block, with one random request; 0 without audits."""
         return self._querier.budget.block
 
     @property
-    def records(self) -> int:
+    def n_records(self) -> int:
         """Number of records queried so far."""
         return self._querier.budget.records
 
@@ -66,22 +66,24 @@ class QueryController:
         """Counts of requested, answered and expired labels, and the budget."""
         return self._querier.ledger(answered=self._answered, expired=self._expired)
 
-    def widen(self, n_features: int) -> None:
+    def widen_rows(self, n_features: int) -> None:
         """Set the number of features to `n_features`; stored rows get NaN in new columns."""
         self._querier.set_n_features(n_features)
 
-    def arrive(
+    def query_records(
         self, ids: Sequence[str], X: np.ndarray, scored: Scored, committee: "Committee | None"
     ) -> Requests:
         """Decide which of the arriving records `X` (n, D) to request labels for."""
         self._rescore_stored_records(committee)
-        utility = self.rate(X, scored, committee)
+        utility = self.arrival_utilities(X, scored, committee)
         cold = self._selects_at_random(committee)
         return self._register_requests(
             self._querier.select_requests(ids, X, utility, top_probabilities(scored), cold=cold)
         )
 
-    def rate(self, X: np.ndarray, scored: Scored, committee: "Committee | None") -> np.ndarray:
+    def arrival_utilities(
+        self, X: np.ndarray, scored: Scored, committee: "Committee | None"
+    ) -> np.ndarray:
         """Return the utility (n,) of labels for arriving records `X` (n, D).
 
         `scored` are the predictions for the records. Utilities are by `committee` alone, or by the
@@ -98,14 +100,14 @@ class QueryController:
             if committee is not None and is_current
             else None
         )
-        return self.measure(X, committee, own)
+        return self.committee_utilities(X, committee, own)
 
     def observe_requests(self, records: int, requests: Requests) -> None:
         """Count records for which other processes decided about requests, and their `requests`."""
         self._querier.budget.count_external(records, len(requests), int(requests.audit.sum()))
         self._register_requests(requests)
 
-    def ask(self, n: int, committee: "Committee | None") -> Requests:
+    def query_pool(self, n: int, committee: "Committee | None") -> Requests:
         """Request the `n` records of highest utility in the pool.
 
         Raises ConfigurationError if the strategy is not in pool mode.
@@ -120,17 +122,17 @@ class QueryController:
 
         `propensity` (n,) is NaN for labels without a request.
         """
-        self.exclude(ids)
+        self.exclude_records(ids)
         for id, chance in zip(ids, propensity.tolist(), strict=True):
             if not math.isnan(chance):
                 self._answered += self._close_request(id)
 
-    def exclude(self, ids: Sequence[str]) -> None:
+    def exclude_records(self, ids: Sequence[str]) -> None:
         """Exclude the records `ids` from later requests, as their labels are known."""
         self._querier.exclude(ids)
 
     @property
-    def due_relabels(self) -> int:
+    def n_due_relabels(self) -> int:
         """Number of relabel requests that the budget allows now."""
         return self._querier.budget.n_due_relabels
 
@@ -148,11 +150,11 @@ class QueryController:
         if id in self._open_relabels:
             self._answered += self._close_request(id)
 
-    def expire(self, ids: Sequence[str]) -> None:
+    def expire_requests(self, ids: Sequence[str]) -> None:
         """Close the open requests of the records `ids` as expired."""
         self._expired += sum(map(self._close_request, ids))
 
-    def measure(
+    def committee_utilities(
         self, X: np.ndarray, committee: "Committee | None", scored: Scored | None = None
     ) -> np.ndarray:
         """Return the utility (n,) of labels for records `X` (n, D) by `committee`.
@@ -162,7 +164,9 @@ class QueryController:
         if committee is None:
             return np.ones(len(X))
         model = self.stacking.scoring_model(committee)
-        return self.config.compute_utility(evidence(self.config.required_input, model, X, scored))
+        return self.config.compute_utility(
+            utility_inputs(self.config.required_input, model, X, scored)
+        )
 
     def _register_requests(self, requests: Requests) -> Requests:
         self._open |= dict.fromkeys(requests.ids)
@@ -185,10 +189,10 @@ class QueryController:
         """
         return (
             committee is None and not self.uses_external_scores
-        ) or self.missing_random_labels > self.ledger.pending
+        ) or self.n_missing_random_labels > self.ledger.pending
 
     @property
-    def missing_random_labels(self) -> int:
+    def n_missing_random_labels(self) -> int:
         """Number of labels still to request at random; at most 0 if there are enough."""
         if self.config.budget_share < _RANDOM_START:
             return 0
@@ -197,7 +201,7 @@ class QueryController:
     def _rescore_stored_records(self, committee: "Committee | None") -> None:
         """Rescore stored records if the committee or the stack has changed."""
         self._querier.rescore(
-            self.stacking.model_version(committee), lambda X: self.measure(X, committee)
+            self.stacking.model_version(committee), lambda X: self.committee_utilities(X, committee)
         )
 
     def state(self) -> tuple[dict[str, Any], Arrays]:

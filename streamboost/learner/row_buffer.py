@@ -116,7 +116,7 @@ class RowBlock:
         """Drop the row with the oldest label."""
         self._drop_row_at_index(self._start)
 
-    def drop(self, order: int) -> None:
+    def drop_row(self, order: int) -> None:
         """Drop the row with sequence number `order`, which must exist."""
         self._drop_row_at_index(self._index_of_row(order))
 
@@ -125,7 +125,7 @@ class RowBlock:
         orders = self._rows.order[self._start : self._stop]
         return self._start + int(np.searchsorted(orders, order))
 
-    def row(self, order: int) -> tuple[np.ndarray, int] | None:
+    def find_row(self, order: int) -> tuple[np.ndarray, int] | None:
         """Return features (D,) and class index of the row with sequence number `order`, or None."""
         place = self._index_of_row(order)
         if place == self._stop or not self._held[place] or self._rows.order[place] != order:
@@ -156,7 +156,7 @@ class RowBlock:
         self._held = np.arange(len(self._rows)) < n
         self._start, self._stop = 0, n
 
-    def widen(self, n_features: int) -> None:
+    def widen_rows(self, n_features: int) -> None:
         """Set the number of features to `n_features`; stored rows get NaN in new columns."""
         old = self._rows.X
         filler = np.full((len(old), n_features - old.shape[1]), np.nan, dtype=np.float32)
@@ -234,9 +234,9 @@ class SlidingRows:
         if len(self._block) > self._size:
             self._block.drop_oldest()
 
-    def row(self, order: int) -> tuple[np.ndarray, int] | None:
+    def find_row(self, order: int) -> tuple[np.ndarray, int] | None:
         """Return features (D,) and class index of the row with sequence number `order`, or None."""
-        return self._block.row(order)
+        return self._block.find_row(order)
 
     def propensity_and_weight(self, order: int) -> tuple[float, float]:
         """Return propensity and weight of the row `order`, which must exist."""
@@ -246,27 +246,27 @@ class SlidingRows:
         """Set the class index of the row with sequence number `order`, which must exist."""
         self._block.set_class_index(order, code)
 
-    def drop(self, order: int) -> None:
+    def drop_row(self, order: int) -> None:
         """Drop the row with sequence number `order`, which must exist."""
-        self._block.drop(order)
+        self._block.drop_row(order)
 
     def recode_or_drop_class(self, code: int, into: int | None) -> None:
         """Change the class index of all rows of class `code` to `into`; None drops the rows."""
         rows = self.view()
         for order in rows.order[rows.codes == code].tolist():
             if into is None:
-                self.drop(order)
+                self.drop_row(order)
             else:
                 self._block.set_class_index(order, into)
 
-    def drop_before(self, before: int) -> None:
+    def drop_rows_before(self, before: int) -> None:
         """Drop all rows with a sequence number below `before`."""
         for _ in range(int(np.searchsorted(self.view().order, before))):
             self._block.drop_oldest()
 
-    def widen(self, n_features: int) -> None:
+    def widen_rows(self, n_features: int) -> None:
         """Set the number of features to `n_features`; stored rows get NaN in new columns."""
-        self._block.widen(n_features)
+        self._block.widen_rows(n_features)
 
     def view(self) -> RowBuffer:
         """Return the arrays of all rows, oldest label first."""
@@ -310,7 +310,7 @@ class BalancedRows(SlidingRows):
         self._orders.setdefault(code, deque()).append(order)
         if len(self._block) > self._size:
             largest = max(self._orders, key=self._class_eviction_priority)
-            self._block.drop(self._orders[largest].popleft())
+            self._block.drop_row(self._orders[largest].popleft())
             if not self._orders[largest]:
                 del self._orders[largest]
 
@@ -332,14 +332,14 @@ class BalancedRows(SlidingRows):
         super().recode_or_drop_class(code, into)
         self._rebuild_class_orders()
 
-    def drop(self, order: int) -> None:
+    def drop_row(self, order: int) -> None:
         """Drop the row with sequence number `order`, which must exist."""
-        super().drop(order)
+        super().drop_row(order)
         self._rebuild_class_orders()
 
-    def drop_before(self, before: int) -> None:
+    def drop_rows_before(self, before: int) -> None:
         """Drop all rows with a sequence number below `before`."""
-        super().drop_before(before)
+        super().drop_rows_before(before)
         self._rebuild_class_orders()
 
     def _rebuild_class_orders(self) -> None:
@@ -357,8 +357,8 @@ class BalancedRows(SlidingRows):
 class ReservoirRows(SlidingRows):
     """Uniform sample of all rows so far: Vitter's algorithm R (1985).
 
-    The t-th row is kept with probability size / t and replaces a random row. `drop_before` restarts
-    the sample with the rows that stay. If a label was retracted, the next row fills the hole.
+    The t-th row is kept with probability size / t and replaces a random row. `drop_rows_before`
+    restarts the sample with the rows that stay. A retracted label leaves a hole for the next row.
     """
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
@@ -375,16 +375,16 @@ class ReservoirRows(SlidingRows):
         place = int(self._rng.integers(self._seen))
         if place < self._size:
             order, self._orders[place] = self._orders[place], order
-        self._block.drop(order)
+        self._block.drop_row(order)
 
-    def drop(self, order: int) -> None:
+    def drop_row(self, order: int) -> None:
         """Drop the row with sequence number `order`, which must exist."""
-        super().drop(order)
+        super().drop_row(order)
         self._orders.remove(order)
 
-    def drop_before(self, before: int) -> None:
+    def drop_rows_before(self, before: int) -> None:
         """Drop all rows with a sequence number below `before`."""
-        super().drop_before(before)
+        super().drop_rows_before(before)
         self._orders = [order for order in self._orders if order >= before]
         self._seen = len(self._orders)
 

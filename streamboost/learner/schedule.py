@@ -138,7 +138,7 @@ class Schedule:
 
     Examples
     --------
-    >>> Schedule(growth=1.5).due(labels=15, progress=TrainingProgress(10, 10), rounds=100)
+    >>> Schedule(growth=1.5).due_training(labels=15, progress=TrainingProgress(10, 10), rounds=100)
     'retrain'
     """
 
@@ -192,7 +192,7 @@ class Schedule:
             )
 
     @property
-    def correction(self) -> CorrectionSettings:
+    def correction_settings(self) -> CorrectionSettings:
         """Settings of the correction by the newest labels."""
         return CorrectionSettings(
             self.correction_rounds, self.correction_rows, self.correction_half_life
@@ -224,7 +224,7 @@ class Schedule:
         rounds = PER_LABEL.rounds
         return cls(**{"growth": 1.25, "extend_every": None, "correction_rounds": rounds} | settings)
 
-    def due(
+    def due_training(
         self,
         *,
         labels: int,
@@ -251,7 +251,7 @@ class Schedule:
         more = self.extend_every is not None and labels - progress.trained >= least
         if not more and not _have_seconds_passed(self.extend_seconds, progress.trained_tick, tick):
             return None
-        return "retrain" if self.exceeds_limit(rounds) else "extend"
+        return "retrain" if self.exceeds_max_estimators(rounds) else "extend"
 
     def holdout_size(self, labels: int) -> int:
         """Return how many labels evaluate the committee of a training started at `labels`."""
@@ -259,7 +259,7 @@ class Schedule:
             return 0
         return min(self.n_evaluation_labels, max(1, labels // 10))
 
-    def idle_until(self, progress: TrainingProgress | None, origin: int) -> int:
+    def min_labels_for_training(self, progress: TrainingProgress | None, origin: int) -> int:
         """Return the number of labels below which no training is due; 0 with limits in seconds."""
         seconds = self.retrain_seconds, self.extend_seconds
         if progress is None or seconds != (None, None):
@@ -270,7 +270,7 @@ class Schedule:
         extended = progress.trained + (self.extend_every or wait)
         return min(progress.retrained + wait, extended)
 
-    def exceeds_limit(self, rounds: int) -> bool:
+    def exceeds_max_estimators(self, rounds: int) -> bool:
         """Return whether an extended committee of now `rounds` rounds would exceed the limit."""
         limit = self.max_estimators
         return limit is not None and rounds + self.extend_estimators > limit

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from streamboost.checks import Label, as_array
+from streamboost.checks import Label, labels_to_array
 from streamboost.errors import DataError
 from streamboost.learner.estimators import Trainable, adapt_to_size, default_estimator
 from streamboost.learner.labelled_rows import LabelledRows, Sample
 from streamboost.learner.schedule import Kind, Schedule, Training, TrainingProgress
-from streamboost.predictions import labels_of
-from streamboost.storage import Arrays, pack_json, part, unpack_json
+from streamboost.predictions import predict_labels
+from streamboost.storage import Arrays, pack_json, select_prefix, unpack_json
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -81,7 +81,7 @@ class TrainingJob:
         return replace(self, X=self.X.copy())
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the complete job for `resume`: a dictionary for JSON, and arrays."""
+        """Return the complete job for `from_state`: a dictionary for JSON, and arrays."""
         about = {"training": asdict(self.training), "n_estimators": self.n_estimators}
         arrays = {"X": self.X, "y": pack_json(self.y.tolist())}
         if self.weight is not None:
@@ -89,12 +89,12 @@ class TrainingJob:
         return about, arrays | committee_to_arrays("extended.", self.committee)
 
     @classmethod
-    def resume(cls, about: dict[str, Any], arrays: Arrays) -> "TrainingJob":
+    def from_state(cls, about: dict[str, Any], arrays: Arrays) -> "TrainingJob":
         """Return the job from the result of `state`."""
         return cls(
             training=Training(**about["training"]),
             X=arrays["X"],
-            y=as_array(unpack_json(arrays["y"])),
+            y=labels_to_array(unpack_json(arrays["y"])),
             weight=arrays.get("weight"),
             committee=committee_from_arrays("extended.", arrays),
             n_estimators=about["n_estimators"],
@@ -111,7 +111,7 @@ def committee_from_arrays(prefix: str, arrays: Arrays) -> "Committee | None":
     """Return the committee from the arrays whose names start with `prefix`; None if none do."""
     from streamboost.boosting.committee import Committee
 
-    found = part(arrays, prefix)
+    found = select_prefix(arrays, prefix)
     return Committee.from_arrays(found) if found else None
 
 
@@ -139,7 +139,7 @@ class TrainingThread:
         self._future = future
         self._thread.start()
 
-    def finished(self) -> "Committee | None":
+    def poll_result(self) -> "Committee | None":
         """Return the committee of the job, or None while the job runs; raise its exception."""
         return self._future.result() if self._future and self._future.done() else None
 
@@ -168,7 +168,7 @@ def _run_job(
         return
     try:
         future.set_result(job.run(estimator))
-    except BaseException as error:  # raised again by `finished` or `wait`
+    except BaseException as error:  # raised again by `poll_result` or `wait`
         future.set_exception(error)
 
 
@@ -189,7 +189,7 @@ def holdout_error(committee: "Committee", rows: TrainingSample) -> float:
 
     Pass rows that arrived after the committee's training: on its own rows the error is too low.
     """
-    return float(np.mean(labels_of(committee, rows.X) != rows.y))
+    return float(np.mean(predict_labels(committee, rows.X) != rows.y))
 
 
 class HoldoutBuffer:
@@ -219,7 +219,7 @@ class HoldoutBuffer:
     @property
     def y(self) -> np.ndarray:
         """Labels (n,)."""
-        return as_array(self._labels)
+        return labels_to_array(self._labels)
 
     def add(self, row: np.ndarray, label: Label) -> None:
         """Add a row (D,) and its label, unless the buffer is full."""
@@ -234,11 +234,11 @@ class HoldoutBuffer:
         self._labels = [one for one in now if one is not None]
 
     def state(self) -> tuple[list[Label], Arrays]:
-        """Return labels and features as the state for `resume`."""
+        """Return labels and features as the state for `from_state`."""
         return list(self._labels), {"X": self.X}
 
     @classmethod
-    def resume(cls, most: int, labels: Sequence[Label], arrays: Arrays) -> "HoldoutBuffer":
+    def from_state(cls, most: int, labels: Sequence[Label], arrays: Arrays) -> "HoldoutBuffer":
         """Return the buffer from the result of `state`."""
         return cls(most, arrays["X"], labels)
 
@@ -252,7 +252,7 @@ class PendingTraining:
     challenger: "Committee | None" = None
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the complete state for `resume`: a JSON dictionary, and arrays by name."""
+        """Return the complete state for `from_state`: a JSON dictionary, and arrays by name."""
         labels, rows = self.holdout.state()
         job, inputs = self.job.state() if self.job else (None, {})
         arrays = {f"holdout.{name}": array for name, array in rows.items()}
@@ -261,10 +261,16 @@ class PendingTraining:
         return {"job": job, "labels": labels, "most": self.holdout.most}, arrays
 
     @classmethod
-    def resume(cls, about: dict[str, Any], arrays: Arrays) -> "PendingTraining":
+    def from_state(cls, about: dict[str, Any], arrays: Arrays) -> "PendingTraining":
         """Return the training from the result of `state`."""
-        holdout = HoldoutBuffer.resume(about["most"], about["labels"], part(arrays, "holdout."))
-        job = TrainingJob.resume(about["job"], part(arrays, "job.")) if about["job"] else None
+        holdout = HoldoutBuffer.from_state(
+            about["most"], about["labels"], select_prefix(arrays, "holdout.")
+        )
+        job = (
+            TrainingJob.from_state(about["job"], select_prefix(arrays, "job."))
+            if about["job"]
+            else None
+        )
         return cls(job, holdout, committee_from_arrays("challenger.", arrays))
 
 
@@ -310,7 +316,7 @@ class Trainer:
         return self._estimator
 
     @property
-    def running(self) -> Training | None:
+    def running_training(self) -> Training | None:
         """Training that runs in a thread until `StreamLearner.deploy` gets its committee."""
         job = self._pending.job if self._pending else None
         return job.training if job else None
@@ -320,11 +326,11 @@ class Trainer:
         """Committee that is evaluated on arriving labels before it may be deployed, or None."""
         return self._pending.challenger if self._pending else None
 
-    def finished(self) -> "Committee | None":
+    def finished_committee(self) -> "Committee | None":
         """Return the committee of the training in a thread; None if it is not ready."""
-        return self._worker.finished() if self.running else None
+        return self._worker.poll_result() if self.running_training else None
 
-    def wait(self, version: int) -> "Committee":
+    def wait_for_training(self, version: int) -> "Committee":
         """Wait for the end of the running training; return its committee, number `version`.
 
         Raises
@@ -332,7 +338,7 @@ class Trainer:
         DataError
             When no training of this version is running.
         """
-        running = self.running
+        running = self.running_training
         if running is None or running.version != version:
             what = f"version {running.version} is being made" if running else "nothing is"
             raise DataError(f"version {version} cannot be waited for: {what}")
@@ -356,7 +362,7 @@ class Trainer:
             self._pending = None
         return self.start_due_training()
 
-    def pause(self) -> None:
+    def pause_training(self) -> None:
         """Pause trainings, and keep the deployed committee, until `resume_training`.
 
         Labels are stored meanwhile.
@@ -364,7 +370,7 @@ class Trainer:
         self.paused = True
 
     def resume_training(self) -> tuple[Training, ...]:
-        """Resume trainings after `pause`; return the training that was started, if one was due."""
+        """Resume trainings after `pause_training`; return the training that was started, if any."""
         self.paused = False
         return self.start_due_training()
 
@@ -375,12 +381,12 @@ class Trainer:
         """
         if self._pending is not None:
             self._pending.holdout.add(row, label)
-        elif self._is_no_training_due:
+        elif self._is_idle:
             return ()
         return self.start_due_training()
 
     @property
-    def _is_no_training_due(self) -> bool:
+    def _is_idle(self) -> bool:
         """Whether no training can be due yet, whatever the newest label is."""
         is_idle = self._rows.total < self._idle_until and not self._retrain_requested
         return is_idle and not self._rows.has_suspected_drift
@@ -420,7 +426,7 @@ class Trainer:
         """
         if self.paused:
             return ()
-        self._decide_promotion()
+        self._promote_or_discard()
         job = self._start_due_job() if self._pending is None else None
         if job is None:
             return ()
@@ -431,7 +437,7 @@ class Trainer:
             self._pending = PendingTraining(job, holdout)
         else:
             self._set_challenger(job.run(self.estimator), holdout)
-            self._decide_promotion()
+            self._promote_or_discard()
         return (job.training,)
 
     def _set_challenger(self, challenger: "Committee", holdout: HoldoutBuffer) -> None:
@@ -439,7 +445,7 @@ class Trainer:
         self._pending = PendingTraining(None, holdout, challenger)
         self._family = challenger.family
 
-    def _decide_promotion(self) -> None:
+    def _promote_or_discard(self) -> None:
         """Deploy or discard the challenger, once there are enough labels to evaluate it."""
         pending = self._pending
         if pending is None or pending.challenger is None:
@@ -461,7 +467,7 @@ class Trainer:
         kind = self._kind_of_due_training()
         if kind is None or not self._rows.n_features:
             return None
-        sample = self._rows.sample()
+        sample = self._rows.training_sample()
         if len(sample.classes) < 2:
             return None
         champion = self.champion
@@ -503,7 +509,7 @@ class Trainer:
             return "drift"
         if self._retrain_requested:
             return "retrain" if self._progress else "first"
-        due = self.schedule.due(
+        due = self.schedule.due_training(
             labels=rows.total,
             progress=self._progress,
             rounds=self.champion.n_rounds if self.champion else 0,
@@ -511,7 +517,7 @@ class Trainer:
             origin=rows.origin,
         )
         if due is None:
-            self._idle_until = self.schedule.idle_until(self._progress, rows.origin)
+            self._idle_until = self.schedule.min_labels_for_training(self._progress, rows.origin)
         return due
 
     def _can_extend(self, committee: "Committee", sample: Sample) -> bool:
@@ -556,6 +562,6 @@ class Trainer:
         self._retrain_requested = about["wanted"]
         self.champion = committee_from_arrays("champion.", arrays)
         if about["underway"] is not None:
-            self._pending = PendingTraining.resume(about["underway"], arrays)
+            self._pending = PendingTraining.from_state(about["underway"], arrays)
             if self._pending.job is not None:
                 self._worker.start(self._pending.job, self.estimator)

@@ -82,7 +82,7 @@ class WorkingSet:
 
     Examples
     --------
-    >>> WorkingSet(size=1000, weights="half_life", half_life=1).weigh(2)
+    >>> WorkingSet(size=1000, weights="half_life", half_life=1).training_weights(2)
     array([0.666..., 1.333...])
     """
 
@@ -134,7 +134,7 @@ class WorkingSet:
             return ReservoirRows(self.size, np.random.default_rng(seeds))
         return BalancedRows(self.size) if self.kind == "balanced" else SlidingRows(self.size)
 
-    def weigh(self, n: int, propensity: np.ndarray | None = None) -> np.ndarray | None:
+    def training_weights(self, n: int, propensity: np.ndarray | None = None) -> np.ndarray | None:
         """Return the training weights (n,) of n records, oldest first, with mean 1.
 
         `propensity` (n,) is the inclusion probability of each request, NaN without a request; None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from streamboost.checks import Label, as_array
+from streamboost.checks import Label, labels_to_array
 from streamboost.errors import ConfigurationError
 from streamboost.stacking.experts import Expert, ExpertRecords, kernels
 from streamboost.storage import Arrays
@@ -161,7 +161,7 @@ class ResidualCorrection(Expert):
             )
             return plain
         y, classes = base.class_indices(self._labels)
-        first = make.initial_scores(scores, y, len(classes))
+        first = make.new_class_scores(scores, y, len(classes))
         stumps = make.boost_correction(
             X, y, *weight, np.hstack([scores, np.tile(first, (n, 1))]), *how
         )
@@ -178,7 +178,7 @@ class ResidualCorrection(Expert):
             self._unread = len(self._labels)
         if self._unread:
             new = slice(end - self._unread, end)
-            scores = committee.decision(self._X[new, : committee.n_features])
+            scores = committee.class_scores(self._X[new, : committee.n_features])
             base.store_scores(new.start, scores, self._labels[-self._unread :])
             self._unread = 0
         return base
@@ -241,7 +241,7 @@ class ScoredCommittee:
         """
         place = dict(self._place)
         y = [place.setdefault(label, len(place)) for label in labels]
-        return np.array(y), as_array(place)
+        return np.array(y), labels_to_array(place)
 
 
 @cache

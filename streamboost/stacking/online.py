@@ -112,7 +112,7 @@ class LabelTransitionModel(Expert):
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
         """Write class log probabilities into `outputs`, float64 (number of outputs, n, K)."""
         if self.newest >= 0:
-            kernels().predict_sequence(self._counts[self.newest], _SMOOTHING, outputs[0])
+            kernels().predict_from_transitions(self._counts[self.newest], _SMOOTHING, outputs[0])
 
     def learn_transition(self, before: int, k: int, weight: float) -> None:
         """Count a record of class index `k` for which `before` was the newest known class index."""

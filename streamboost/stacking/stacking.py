@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from streamboost.checks import Label, as_array
+from streamboost.checks import Label, labels_to_array
 from streamboost.features import Features
 from streamboost.predictions import Scored, score_with_committee
 from streamboost.stacking.correction import PER_LABEL, CorrectionSettings, ResidualCorrection
@@ -15,7 +15,7 @@ from streamboost.stacking.neighbours import NeighboursExpert
 from streamboost.stacking.online import LabelTransitionModel, LinearExpert, TextExpert
 from streamboost.stacking.prediction_cache import CachedPrediction, PredictionCache
 from streamboost.stacking.young import RecentCommittee, RecentCommittees
-from streamboost.storage import Arrays, part
+from streamboost.storage import Arrays, select_prefix
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -54,7 +54,7 @@ class ClassIndex(NamedTuple):
         )
         known = np.zeros(len(place), dtype=bool)
         known[columns] = True
-        classes = as_array(place)
+        classes = labels_to_array(place)
         n, names = len(learned), classes.astype(object)
         return cls(committee, n, place, columns, known, known[:n], classes, names)
 
@@ -412,10 +412,10 @@ class OnlineStacking:
         self._squares = np.array(state["squares"])
         self._place, self._class_index = {label: k for k, label in enumerate(state["labels"])}, None
         self._labels = deque(state["newest"], maxlen=_NEWEST)
-        self._scale.resume(part(arrays, "scale."))
+        self._scale.resume(select_prefix(arrays, "scale."))
         for name, expert in ({"correction": self._correction} | self._experts).items():
-            expert.resume(state["experts"][name], part(arrays, f"{name}."))
+            expert.resume(state["experts"][name], select_prefix(arrays, f"{name}."))
         if self.young is not None:
-            self.young.resume(state["experts"]["young"], part(arrays, "young."))
-        self._cache.resume(state["waiting"], part(arrays, "said."))
+            self.young.resume(state["experts"]["young"], select_prefix(arrays, "young."))
+        self._cache.resume(state["waiting"], select_prefix(arrays, "said."))
         self._newest = None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamboost.stacking.experts import kernels
-from streamboost.storage import Arrays, part
+from streamboost.storage import Arrays, select_prefix
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -158,7 +158,7 @@ class RecentCommittees:
             if committee.link != "softmax":
                 with np.errstate(divide="ignore"):
                     scores = np.log(committee.probabilities(scores))
-            kernels().predict_young(
+            kernels().predict_young_committee(
                 scores, member.columns, member.label_frequency_weight, self._counts, probabilities
             )
 
@@ -294,7 +294,7 @@ class RecentCommittees:
 
         self.members = []
         for order, n_labels, columns in state["births"]:
-            own = part(arrays, f"{order}.")
+            own = select_prefix(arrays, f"{order}.")
             committee = Committee.from_arrays(own) if own else None
             at = np.array(columns, dtype=np.int64)
             self.members.append(RecentCommittee(order, committee, n_labels, at))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamboost.errors import ConfigurationError
-from streamboost.kernels.binning import choose_cuts, code_values
+from streamboost.kernels.binning import bin_values, choose_cuts
 from streamboost.trees.categories import CategoryBins
 
 __all__ = ["MAX_BINS", "Bins"]
@@ -116,12 +116,12 @@ class Bins:
         """Return the bin index of each value of `X` (n, D), uint8 (D, n): one row per feature."""
         X = np.ascontiguousarray(X, dtype=np.float32)
         codes = np.empty(X.shape[::-1], dtype=np.uint8)
-        code_values(X, *self.all_cuts(), self.missing, codes)
+        bin_values(X, *self.concatenated_cuts(), self.missing, codes)
         for f, categories in self.categories.items():
             codes[f] = categories.transform(np.ascontiguousarray(X[:, f]))
         return codes
 
-    def all_cuts(self) -> tuple[np.ndarray, np.ndarray]:
+    def concatenated_cuts(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the cuts of all features in one array, float32, and offsets int64 (D + 1,).
 
         The cuts of feature f are `cuts[offsets[f]:offsets[f + 1]]`.

@@ -154,7 +154,7 @@ class CategoryCodes:
         )
         return merged, readings
 
-    def check(self, n_features: int) -> None:
+    def validate(self, n_features: int) -> None:
         """Raise ModelFileError if an index or code is out of range, or an array is not sorted."""
         inner = np.ones(max(len(self.values) - 1, 0), dtype=bool)
         ends = self.start[1:-1]

@@ -7,10 +7,10 @@ import numpy as np
 from streamboost.kernels.shap import ASKED, POINTS, RULE, STEP, add_contributions, write_left_shares
 from streamboost.trees.forest import Forest
 
-__all__ = ["contributions", "importances"]
+__all__ = ["feature_importances", "shap_values"]
 
 
-def importances(forest: Forest, n_features: int) -> np.ndarray:
+def feature_importances(forest: Forest, n_features: int) -> np.ndarray:
     """Return the share of each feature in the total split gain of the forest, float64 (D,)."""
     gain = forest.gain.astype(np.float64)
     gains = np.bincount(forest.nodes["feature"], weights=gain, minlength=n_features)
@@ -18,7 +18,7 @@ def importances(forest: Forest, n_features: int) -> np.ndarray:
     return np.asarray(gains / total if total > 0 else gains)
 
 
-def contributions(forest: Forest, X: np.ndarray) -> np.ndarray:
+def shap_values(forest: Forest, X: np.ndarray) -> np.ndarray:
     """Return the SHAP value of each row, class and feature of `X` float32 (n, D).
 
     The result is float64 (n, K, D + 1). The last column is the mean score over the training rows.

@@ -19,7 +19,7 @@ from streamboost.kernels.traverse import (
 from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
 from streamboost.trees.categories import CategoryCodes
-from streamboost.trees.sets import bins_to_codes, extend_sets
+from streamboost.trees.sets import bin_sets_to_code_sets, extend_category_sets
 from streamboost.trees.tree import Tree
 
 __all__ = ["Forest", "ForestBuilder"]
@@ -206,7 +206,7 @@ class Forest:
             arrays["cover"],
         )
 
-    def check(self, n_features: int) -> None:
+    def validate(self, n_features: int) -> None:
         """Raise ModelFileError if a shape or an index is invalid or a tree has a cycle."""
         if self.values.ndim != 2:
             raise ModelFileError("leaf values are not one vector per leaf: the file is damaged")
@@ -221,7 +221,7 @@ class Forest:
         _require_range("round", np.diff(self.rounds), 0, None)
         if len(self.rounds) == 0 or self.rounds[0] != 0 or self.rounds[-1] != len(self.roots):
             raise ModelFileError("the rounds do not cover the trees: the file is damaged")
-        self.categories.check(n_features)
+        self.categories.validate(n_features)
         if len(self.set_of) != len(self.nodes):
             raise ModelFileError("sets of categories and nodes differ in number: damaged file")
         chosen = self.set_of >= 0
@@ -236,7 +236,7 @@ class Forest:
 
 
 class ForestBuilder:
-    """Collects rounds of trees; `freeze` returns the old forest with these rounds appended."""
+    """Collects rounds of trees; `build` returns the old forest with these rounds appended."""
 
     def __init__(self, forest: Forest, bins: Bins, weight: np.ndarray | None = None) -> None:
         self._forest = forest
@@ -270,13 +270,13 @@ class ForestBuilder:
         self._grown.append((nodes, sizes, values, weights))
         self._rounds += range(self._rounds[-1] + 1, self._rounds[-1] + 1 + len(sizes))
 
-    def freeze(self) -> Forest:
+    def build(self) -> Forest:
         """Return the forest with all appended rounds."""
         old, bins = self._forest, self._bins
         categories, code_maps = old.categories.merge_categories(bins.categories)
         if code_maps:
             args = old.sets, old.set_of, old.nodes["feature"], code_maps, categories.n_codes
-            old = replace(old, sets=extend_sets(*args), categories=categories)
+            old = replace(old, sets=extend_category_sets(*args), categories=categories)
         if not self._grown:
             return old
         grown, sizes, values, weights = self._concatenate_rounds()
@@ -286,14 +286,14 @@ class ForestBuilder:
         gain, cover = np.empty(len(inner), np.float32), np.empty(n_leaves, np.float32)
         told = nodes, roots, gain, cover, inner
         before = len(old.nodes), len(old.values)
-        pack_trees(grown, sizes, weights, *bins.all_cuts(), *before, *told)
+        pack_trees(grown, sizes, weights, *bins.concatenated_cuts(), *before, *told)
         set_of = np.full(len(inner), -1, dtype=np.int32)
         sets = old.sets[:0]
         if bins.categories:
             chosen = bins.categorical[nodes["feature"]]
             set_of[chosen] = np.arange(np.count_nonzero(chosen)) + len(old.sets)
             members = grown["members"][inner[chosen]]
-            sets = bins_to_codes(members, nodes[chosen], code_maps, old.sets.shape[1])
+            sets = bin_sets_to_code_sets(members, nodes[chosen], code_maps, old.sets.shape[1])
         return replace(
             old,
             nodes=_concatenate_unless_empty(old.nodes, nodes),

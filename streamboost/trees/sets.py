@@ -6,10 +6,10 @@ import numpy as np
 
 from streamboost.trees.categories import CodeMap
 
-__all__ = ["bins_to_codes", "extend_sets"]
+__all__ = ["bin_sets_to_code_sets", "extend_category_sets"]
 
 
-def extend_sets(
+def extend_category_sets(
     sets: np.ndarray,
     set_of: np.ndarray,
     features: np.ndarray,
@@ -37,7 +37,7 @@ def extend_sets(
     return wide
 
 
-def bins_to_codes(
+def bin_sets_to_code_sets(
     bin_sets: np.ndarray, nodes: np.ndarray, code_maps: Mapping[int, CodeMap], n_bytes: int
 ) -> np.ndarray:
     """Convert the set of bins that each node sends left to a set of codes, uint8 (nodes, n_bytes).

@@ -13,9 +13,9 @@ from streamboost.kernels.softmax import quantize_without_overflow
 
 __all__ = [
     "Statistic",
+    "choose_gradient_format",
+    "class_pair_statistic",
     "gradient_statistic",
-    "newton_format",
-    "pair_statistic",
     "vector_statistic",
     "weight_statistic",
 ]
@@ -71,14 +71,14 @@ def gradient_statistic(
     `gradient`, `hessian` and `weight` are (n,). Gradients and Hessians are not yet multiplied by
     the weights. `sum_g` and `sum_h` are the weighted sums of |gradient| and of Hessians.
     """
-    weight, lot, kind, channels = newton_format(weight, float(weight.sum()), len(weight))
+    weight, lot, kind, channels = choose_gradient_format(weight, float(weight.sum()), len(weight))
     values = np.empty(channels * len(gradient), dtype=np.int64)
     bounds, wide = (sum_g / lot, sum_h / lot), kind == NEWTON_SUMS
     scale_g, scale_h = quantize_without_overflow(gradient, hessian, weight, *bounds, wide, values)
     return Statistic(kind, values, channels, scale_h / lot, lot * scale_h / scale_g / scale_g)
 
 
-def newton_format(
+def choose_gradient_format(
     weight: np.ndarray, total: float, n_rows: int
 ) -> tuple[np.ndarray, float, int, int]:
     """Choose the integer format of gradients and Hessians for `n_rows` rows of weight `total`.
@@ -92,7 +92,7 @@ def newton_format(
     return weight, lot, *((NEWTON_SUMS, 2) if wide else (NEWTON, 1))
 
 
-def pair_statistic(
+def class_pair_statistic(
     probabilities: np.ndarray,
     y: np.ndarray,
     weight: np.ndarray,
@@ -122,7 +122,7 @@ def pair_statistic(
     weight, total, lot = _divide_weights_by_lot(weight, float(weight[rows].sum()), len(rows))
     wide = max(len(rows), total) > WIDE_ROWS
     bits = _SUM_BITS if wide else 30
-    scale_g, scale_h = pairs.pair_statistic(
+    scale_g, scale_h = pairs.class_pair_statistic(
         probabilities, y, weight, rows, by_gain, bits, wide, buffer
     )
     kind = NEWTON_SUMS if wide else NEWTON

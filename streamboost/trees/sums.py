@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from streamboost.trees.bins import Bins
 
-__all__ = ["NO_REDUCE", "AllReduce", "Shard", "ThreadAllReduce", "weights_in_units"]
+__all__ = ["NO_REDUCE", "AllReduce", "Shard", "ThreadAllReduce", "quantize_weights"]
 
 _SUM_BITS = 52  # bits of a sum, which float64 represents exactly
 _LEAST_EXPONENT = -1074  # of a float64; the largest is 1024
@@ -105,14 +105,14 @@ class _AllReduceOfThread(AllReduce):
         self.all_reduce._sum_over_threads(self.i, values)
 
 
-def weights_in_units(weight: np.ndarray, total: AllReduce = NO_REDUCE) -> tuple[np.ndarray, float]:
+def quantize_weights(weight: np.ndarray, total: AllReduce = NO_REDUCE) -> tuple[np.ndarray, float]:
     """Convert positive weights (n,) to integer multiples of a unit; return integers and 1 / unit.
 
     The integers are int64 (n,), or (1,) if all weights of the shard are equal, and at least 1. The
     unit is a power of two and the same for all shards. The sum of all integers is below 2^53.
 
-    >>> from streamboost.trees.sums import weights_in_units
-    >>> units, scale = weights_in_units(np.array([0.5, 1.0, 2.5]))
+    >>> from streamboost.trees.sums import quantize_weights
+    >>> units, scale = quantize_weights(np.array([0.5, 1.0, 2.5]))
     >>> (units / scale).tolist()
     [0.5, 1.0, 2.5]
     """

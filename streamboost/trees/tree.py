@@ -40,7 +40,7 @@ class Tree:
         """Number of leaves of the tree."""
         return len(self.start)
 
-    def leaf_of_row(self, n_rows: int) -> np.ndarray:
+    def leaf_indices(self, n_rows: int) -> np.ndarray:
         """Return the leaf index of each of the `n_rows` training rows, int64 (n_rows,)."""
         leaf = np.empty(n_rows, dtype=np.int64)
         for m in range(self.n_leaves):

@@ -34,8 +34,8 @@ def test_scores_are_those_of_walking_tree_by_tree(committee, options):
     cascade = Cascade.fit(committee, X[700:1200], **options)
     rows = X[1200:1300]
     scores, used = naive_quick.cascade(committee, rows, cascade.ends, cascade.thresholds)
-    np.testing.assert_array_equal(cascade.decision(rows), scores)
-    np.testing.assert_array_equal(cascade.trees_used(rows), used)
+    np.testing.assert_array_equal(cascade.class_scores(rows), scores)
+    np.testing.assert_array_equal(cascade.n_trees_used(rows), used)
     np.testing.assert_array_equal(cascade.predict(rows), scores.argmax(axis=1))
 
 
@@ -48,12 +48,12 @@ def test_thresholds_are_the_least_allowed(committee, tolerance):
 
 
 def test_exact_exits_never_change_an_answer(committee):
-    full = committee.decision(X).argmax(axis=1)
+    full = committee.class_scores(X).argmax(axis=1)
     for every in (1, 5):
         cascade = Cascade.fit(committee, X, exact=True, every=every)
         np.testing.assert_array_equal(cascade.predict(X), committee.classes[full])
-        assert cascade.trees_used(X).min() < committee.n_trees
-        assert cascade.mean_trees == cascade.trees_used(X).mean()
+        assert cascade.n_trees_used(X).min() < committee.n_trees
+        assert cascade.mean_trees == cascade.n_trees_used(X).mean()
 
 
 def test_exact_exits_wait_where_the_rest_could_still_tie():
@@ -67,7 +67,7 @@ def test_exact_exits_wait_where_the_rest_could_still_tie():
     staged = np.array([np.diff(s) for s in _staged(committee, rows[:1])])
     to_come = [abs(staged[-1] - s).item() for s in staged]
     first = next(t for t, s in enumerate(staged) if abs(s).item() > to_come[t]) + 1
-    assert cascade.trees_used(rows).tolist() == [first, first]
+    assert cascade.n_trees_used(rows).tolist() == [first, first]
 
 
 def _staged(committee, rows):
@@ -81,40 +81,40 @@ def _staged(committee, rows):
 def test_held_back_rows_disagree_within_the_tolerance(committee, tolerance):
     rows = X[700:]
     cascade = Cascade.fit(committee, rows, tolerance=tolerance)
-    full = committee.classes[committee.decision(rows).argmax(axis=1)]
+    full = committee.classes[committee.class_scores(rows).argmax(axis=1)]
     assert (cascade.predict(rows) != full).mean() <= tolerance
-    assert cascade.mean_trees == cascade.trees_used(rows).mean() < committee.n_trees
+    assert cascade.mean_trees == cascade.n_trees_used(rows).mean() < committee.n_trees
 
 
 def test_fresh_rows_disagree_near_the_tolerance_and_save_trees(committee):
     cascade = Cascade.fit(committee, X[700:1300], tolerance=0.02)
     fresh = X[1300:]
-    full = committee.classes[committee.decision(fresh).argmax(axis=1)]
+    full = committee.classes[committee.class_scores(fresh).argmax(axis=1)]
     assert (cascade.predict(fresh) != full).mean() < 0.06
-    assert cascade.trees_used(fresh).mean() < 0.8 * committee.n_trees
+    assert cascade.n_trees_used(fresh).mean() < 0.8 * committee.n_trees
 
 
 def test_scores_do_not_depend_on_the_batch(committee):
     cascade = Cascade.fit(committee, X[700:1300])
-    whole = cascade.decision(X)
+    whole = cascade.class_scores(X)
     for size in (1, 63, 64, 65):
-        parts = [cascade.decision(X[i : i + size]) for i in range(0, 300, size)]
+        parts = [cascade.class_scores(X[i : i + size]) for i in range(0, 300, size)]
         np.testing.assert_array_equal(np.concatenate(parts)[:300], whole[:300])
-    assert cascade.decision(X[:0]).shape == (0, 10)
+    assert cascade.class_scores(X[:0]).shape == (0, 10)
 
 
 def test_thresholds_serve_one_committee_only(committee):
     cascade = Cascade.fit(committee, X[700:1000])
     arrays = cascade.to_arrays()
     again = Cascade.from_arrays(arrays, committee)
-    np.testing.assert_array_equal(again.decision(X[:100]), cascade.decision(X[:100]))
+    np.testing.assert_array_equal(again.class_scores(X[:100]), cascade.class_scores(X[:100]))
     assert again.mean_trees == cascade.mean_trees
-    cascade.check(committee)
+    cascade.require_same_committee(committee)
     with pytest.raises(DataError, match=r"fit the cascade again"):
         Cascade.from_arrays(arrays, replace(committee, version=3))
     changed = replace(committee.learners, values=committee.learners.values * np.float32(2))
     with pytest.raises(DataError, match=r"fit the cascade again"):
-        cascade.check(replace(committee, learners=changed))
+        cascade.require_same_committee(replace(committee, learners=changed))
 
 
 def test_more_trees_need_new_thresholds():
@@ -122,7 +122,7 @@ def test_more_trees_need_new_thresholds():
     cascade = Cascade.fit(model.committee_, X[300:600])
     model.extend(X[:300], y[:300], n_estimators=2)
     with pytest.raises(DataError, match=r"committee of 5 trees.* has 7"):
-        cascade.check(model.committee_)
+        cascade.require_same_committee(model.committee_)
 
 
 @pytest.mark.parametrize("exact", [False, True])
@@ -133,7 +133,7 @@ def test_similarities_are_no_trees_to_stop_at(committee, exact):
         Cascade.fit(similar, X[100:200], exact=exact)
     cascade = Cascade.fit(committee, X[700:1000])
     with pytest.raises(DataError, match="made of similarities"):
-        cascade.check(similar)
+        cascade.require_same_committee(similar)
 
 
 def test_expected_costs_are_told_from_held_back_rows_only():
@@ -143,7 +143,7 @@ def test_expected_costs_are_told_from_held_back_rows_only():
     with pytest.raises(DataError, match="least expected cost"):
         Cascade.fit(rebel, X[700:1200], exact=True)
     cascade = Cascade.fit(rebel, X[700:1200], tolerance=0.0)
-    answers = rebel.classes[rebel.best(rebel.decision(X[700:1200]))]
+    answers = rebel.classes[rebel.predicted_indices(rebel.class_scores(X[700:1200]))]
     np.testing.assert_array_equal(cascade.predict(X[700:1200]), answers)
 
 

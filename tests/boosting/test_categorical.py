@@ -78,7 +78,7 @@ def test_every_family_scores_as_its_trees_are_walked(any_family):
     any_family.set_params(categorical_features=[0, 1], n_estimators=4).fit(X, y)
     X[:20, 0], X[20:40, 0] = 1000, -3
     wanted = naive_categories.forest_scores(any_family.committee_, X[:60])
-    np.testing.assert_allclose(any_family.committee_.decision(X[:60]), wanted, atol=1e-10)
+    np.testing.assert_allclose(any_family.committee_.class_scores(X[:60]), wanted, atol=1e-10)
 
 
 def test_one_category_against_all_others_needs_one_split(estimator):
@@ -104,7 +104,7 @@ def test_scores_are_those_of_walking_each_tree(fitted):
     X, _ = scattered()
     X[:20, 0], X[20:40, 0] = 1000, -3
     wanted = naive_categories.forest_scores(fitted.committee_, X[:150])
-    np.testing.assert_allclose(fitted.committee_.decision(X[:150]), wanted, atol=1e-10)
+    np.testing.assert_allclose(fitted.committee_.class_scores(X[:150]), wanted, atol=1e-10)
 
 
 def test_renaming_the_categories_changes_nothing(estimator):
@@ -144,7 +144,7 @@ def test_what_the_scoring_reads_is_left_as_it_was(fitted):
     X, _ = scattered()
     X = np.ascontiguousarray(X)
     before = X.copy()
-    fitted.committee_.decision(X)
+    fitted.committee_.class_scores(X)
     np.testing.assert_array_equal(X, before)
 
 
@@ -174,7 +174,7 @@ def test_an_extension_meets_new_categories_and_old_trees_answer_as_before(fitted
     assert (fitted.predict(both[known]) == wanted).mean() > 0.99
     some = np.concatenate([X[:60], later[:60]])
     np.testing.assert_allclose(
-        fitted.committee_.decision(some),
+        fitted.committee_.class_scores(some),
         naive_categories.forest_scores(fitted.committee_, some),
         atol=1e-10,
     )
@@ -212,13 +212,13 @@ def test_saved_and_pickled_committees_score_the_same_and_can_be_extended(fitted,
     path = tmp_path / "model"
     fitted.committee_.save(path)
     again = Committee.load(path)
-    np.testing.assert_array_equal(again.decision(X), fitted.committee_.decision(X))
+    np.testing.assert_array_equal(again.class_scores(X), fitted.committee_.class_scores(X))
     twin = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(twin.decision_function(X), fitted.decision_function(X))
     rows = X + np.array([50, 0, 0], np.float32)
     one = fitted.train(rows, y, seed=1, committee=again, n_estimators=3)
     two = fitted.train(rows, y, seed=1, committee=fitted.committee_, n_estimators=3)
-    np.testing.assert_array_equal(one.decision(rows), two.decision(rows))
+    np.testing.assert_array_equal(one.class_scores(rows), two.class_scores(rows))
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ def path(committee, tmp_path):
 
 def test_a_saved_committee_scores_the_same(committee, path):
     again = Committee.load(path)
-    np.testing.assert_array_equal(again.decision(X), committee.decision(X))
-    F = committee.decision(X)
+    np.testing.assert_array_equal(again.class_scores(X), committee.class_scores(X))
+    F = committee.class_scores(X)
     np.testing.assert_array_equal(again.probabilities(F), committee.probabilities(F))
     assert (again.n_trees, again.n_rounds, again.version) == (5, 5, 0)
 
@@ -54,7 +54,7 @@ def test_a_saved_committee_can_be_extended(estimator, tmp_path):
     one = model.train(rows, y, seed=3, committee=loaded, n_estimators=4)
     two = model.train(rows, y, seed=3, committee=model.committee_, n_estimators=4)
     assert one.n_rounds == 9
-    np.testing.assert_array_equal(one.decision(X), two.decision(X))
+    np.testing.assert_array_equal(one.class_scores(X), two.class_scores(X))
 
 
 def test_arrays_of_something_else_are_refused():
@@ -127,4 +127,4 @@ def test_a_missing_file_and_another_kind_are_told_apart(path, tmp_path):
 
 def test_scoring_other_columns_is_refused(committee):
     with pytest.raises(DataError, match=r"shape \(150, 3\).*4 features"):
-        committee.decision(X[:, :3])
+        committee.class_scores(X[:, :3])

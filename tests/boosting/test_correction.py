@@ -4,8 +4,8 @@ import pytest
 from streamboost.boosting.correction import (
     CorrectedCommittee,
     boost_correction,
-    initial_scores,
     is_correctable,
+    new_class_scores,
 )
 from streamboost.boosting.costs.rebel import RebelClassifier
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
@@ -20,7 +20,7 @@ TURNED = (Y[:40] + 1) % 3  # what the newest labels say: every class has become 
 
 def corrected(committee, y=TURNED, n_stumps=80):
     """The committee with stumps that follow the newest labels."""
-    scores = committee.decision(NEWEST) / committee.temperature
+    scores = committee.class_scores(NEWEST) / committee.temperature
     stumps = boost_correction(
         NEWEST,
         y,
@@ -38,12 +38,12 @@ def corrected(committee, y=TURNED, n_stumps=80):
 @pytest.mark.parametrize("family", [SketchLogitBoostClassifier, GambleClassifier])
 def test_the_correction_follows_the_newest_labels_and_leaves_the_committee(family):
     committee = family(n_estimators=10, random_state=0).fit(X, Y).committee_
-    before = committee.decision(X)
+    before = committee.class_scores(X)
     model = corrected(committee)
-    chances = model.probabilities(model.decision(NEWEST))
+    chances = model.probabilities(model.class_scores(NEWEST))
     np.testing.assert_allclose(chances.sum(axis=1), 1)
-    assert (model.best(model.decision(NEWEST)) == TURNED).mean() > 0.9
-    np.testing.assert_array_equal(committee.decision(X), before)
+    assert (model.predicted_indices(model.class_scores(NEWEST)) == TURNED).mean() > 0.9
+    np.testing.assert_array_equal(committee.class_scores(X), before)
 
 
 def test_the_same_turn_gives_the_same_stumps_and_another_turn_others():
@@ -60,11 +60,11 @@ def test_the_same_turn_gives_the_same_stumps_and_another_turn_others():
 def test_a_class_the_committee_does_not_know_enters_near_its_share():
     scores = RNG.standard_normal((30, 3))
     y = np.where(np.arange(30) < 6, 3, 0)
-    first = initial_scores(scores, y, 4)
+    first = new_class_scores(scores, y, 4)
     full = np.hstack([scores, np.tile(first, (30, 1))])
     p = np.exp(full) / np.exp(full).sum(axis=1, keepdims=True)
     assert p[:, 3].mean() == pytest.approx(7 / 34, abs=0.05)
-    assert initial_scores(scores, y % 3, 3).size == 0
+    assert new_class_scores(scores, y % 3, 3).size == 0
 
 
 def test_only_logarithms_of_probabilities_can_be_corrected():

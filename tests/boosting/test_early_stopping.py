@@ -19,7 +19,7 @@ from streamboost import (
     SketchLogitBoostClassifier,
     StreamLearner,
 )
-from streamboost.boosting.early_stopping import ValidationSet, held_out_rows, softened_log_loss
+from streamboost.boosting.early_stopping import ValidationSet, calibrated_log_loss, held_out_rows
 from streamboost.boosting.training_data import training_data
 
 OTHERS = [
@@ -77,9 +77,9 @@ def test_its_score_is_what_the_committee_makes_of_the_rows_held_out(model):
     X, y = rows_of(model)
     model.fit(X, y)
     held = parted(model, X, y)
-    kept = model.fit(X, y)._fitted_model.decision(X[held])
+    kept = model.fit(X, y)._fitted_model.class_scores(X[held])
     temperature = getattr(getattr(model, "committee_", None), "temperature", 2.0)
-    loss, _ = softened_log_loss(kept / temperature, y[held], np.ones(held.sum()))
+    loss, _ = calibrated_log_loss(kept / temperature, y[held], np.ones(held.sum()))
     assert model.validation_score_.max() == pytest.approx(-loss, abs=1e-6)
 
 
@@ -252,17 +252,17 @@ def test_the_loss_is_the_least_over_temperatures(scale):
 
     best = minimize_scalar(at, bounds=(0, 1), method="bounded", options={"xatol": 1e-10}).fun
     for begin in (1.0, 1e-3):
-        assert softened_log_loss(F, y, weight, begin)[0] == pytest.approx(best, abs=1e-8)
+        assert calibrated_log_loss(F, y, weight, begin)[0] == pytest.approx(best, abs=1e-8)
 
 
 def test_scores_that_are_right_are_never_sharpened_nor_wrong_ones_trusted():
     y = np.array([0, 1])
     right = np.array([[3.0, 0.0], [0.0, 3.0]])
-    loss, softened = softened_log_loss(right, y, np.ones(2))
+    loss, softened = calibrated_log_loss(right, y, np.ones(2))
     assert softened == 1.0
     assert loss == pytest.approx(np.log1p(np.exp(-3)))
-    assert softened_log_loss(-right, y, np.ones(2))[0] == pytest.approx(np.log(2), abs=1e-4)
-    assert softened_log_loss(-1e6 * right, y, np.ones(2))[0] == pytest.approx(np.log(2), abs=1e-4)
+    assert calibrated_log_loss(-right, y, np.ones(2))[0] == pytest.approx(np.log(2), abs=1e-4)
+    assert calibrated_log_loss(-1e6 * right, y, np.ones(2))[0] == pytest.approx(np.log(2), abs=1e-4)
 
 
 @pytest.mark.parametrize(

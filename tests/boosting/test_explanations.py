@@ -79,7 +79,7 @@ def test_contributions_sum_to_the_scores(model):
     committee = model.extend(X[::2], y[::2], n_estimators=3).committee_
     owed = committee.contributions(X)
     assert (owed.dtype, owed.shape) == (np.float64, (len(X), 2, 31))
-    np.testing.assert_allclose(owed.sum(axis=2), committee.decision(X), atol=1e-9)
+    np.testing.assert_allclose(owed.sum(axis=2), committee.class_scores(X), atol=1e-9)
     unused = np.setdiff1d(np.arange(30), committee.learners.nodes["feature"])
     np.testing.assert_array_equal(owed[:, :, unused], 0.0)
     np.testing.assert_array_equal(committee.contributions(X[5:6])[0], owed[5])
@@ -93,7 +93,7 @@ def test_contributions_outlive_a_file_and_new_classes(tmp_path):
     committee = Committee.load(tmp_path / "model")
     owed = committee.contributions(X)
     assert owed.shape == (len(X), 3, 14)
-    np.testing.assert_allclose(owed.sum(axis=2), committee.decision(X), atol=1e-9)
+    np.testing.assert_allclose(owed.sum(axis=2), committee.class_scores(X), atol=1e-9)
     np.testing.assert_array_equal(owed, model.committee_.contributions(X))
 
 
@@ -103,7 +103,7 @@ def test_contributions_read_frames():
     frame["a"] = frame["a"].map("v{}".format, na_action="ignore").astype("category")
     committee = SketchLogitBoostClassifier(n_estimators=10, random_state=0).fit(frame, y).committee_
     owed = committee.contributions(frame.iloc[:9])
-    np.testing.assert_allclose(owed.sum(axis=2), committee.decision(frame.iloc[:9]), atol=1e-9)
+    np.testing.assert_allclose(owed.sum(axis=2), committee.class_scores(frame.iloc[:9]), atol=1e-9)
     assert np.abs(owed[:, :, 0]).max() > 0.1
 
 

@@ -205,7 +205,7 @@ def test_categories_may_be_numbers_times_and_ranges():
     assert trained.score(frame, Y) > 0.9
     assert sorted(trained.committee_.learners.categories.features) == [0, 1, 2, 3]
     again = Committee.from_arrays(trained.committee_.to_arrays())
-    np.testing.assert_array_equal(again.decision(frame), trained.committee_.decision(frame))
+    np.testing.assert_array_equal(again.class_scores(frame), trained.committee_.class_scores(frame))
 
 
 def test_values_that_are_no_numbers_may_be_chosen_by_name_or_place():
@@ -221,7 +221,7 @@ def test_numbers_that_are_chosen_are_codes_as_in_an_array():
     trained = trees(categorical_features=["colour"]).fit(frame, Y)
     np.testing.assert_array_equal(trained.decision_function(frame), scores_by_codes())
     np.testing.assert_array_equal(
-        trained.committee_.decision(AS_NUMBERS)[:, 1], scores_by_codes() / 2
+        trained.committee_.class_scores(AS_NUMBERS)[:, 1], scores_by_codes() / 2
     )
 
 
@@ -292,9 +292,9 @@ def test_a_lazy_frame_is_refused_with_the_mend():
 def test_columns_of_a_record_batch_go_by_their_names():
     trained = trees().fit(in_batch(), Y)
     turned = in_batch().select(list(COLUMNS)[::-1])
-    committee, wanted = trained.committee_, trained.committee_.decision(in_pandas())
-    np.testing.assert_array_equal(committee.decision(turned), wanted)
-    *_, last = committee.staged_decision(turned)
+    committee, wanted = trained.committee_, trained.committee_.class_scores(in_pandas())
+    np.testing.assert_array_equal(committee.class_scores(turned), wanted)
+    *_, last = committee.staged_scores(turned)
     np.testing.assert_array_equal(last, wanted)
     for method in (trained.predict, trained.predict_proba, trained.decision_function):
         with pytest.raises(ValueError, match="same order"):  # as scikit-learn has it of any frame
@@ -306,7 +306,7 @@ def test_a_stream_of_record_batches_is_refused_with_the_remedy():
     with pytest.raises(DataError, match=r"give X\.read_all\(\)"):
         trees().fit(batches, Y)
     with pytest.raises(DataError, match=r"give X\.read_all\(\)"):
-        trees().fit(in_enum(), Y).committee_.decision(batches)
+        trees().fit(in_enum(), Y).committee_.class_scores(batches)
 
 
 @pytest.mark.parametrize("made", [in_pandas, in_enum])
@@ -372,11 +372,11 @@ def test_a_saved_committee_reads_frames_as_the_estimator_does(made, tmp_path):
     trained = trees().fit(made(), Y)
     trained.committee_.save(tmp_path / "model")
     again = Committee.load(tmp_path / "model")
-    wanted = trained.committee_.decision(made())
+    wanted = trained.committee_.class_scores(made())
     np.testing.assert_array_equal(wanted[:, 1] - wanted[:, 0], scores_by_codes())
     for frame in (made(), in_enum(), in_pandas()):
-        np.testing.assert_array_equal(again.decision(frame), wanted)
-    *_, last = again.staged_decision(made())
+        np.testing.assert_array_equal(again.class_scores(frame), wanted)
+    *_, last = again.staged_scores(made())
     np.testing.assert_array_equal(last, wanted)
     twin = pickle.loads(pickle.dumps(trained))
     np.testing.assert_array_equal(twin.decision_function(in_pandas()), scores_by_codes())
@@ -384,16 +384,18 @@ def test_a_saved_committee_reads_frames_as_the_estimator_does(made, tmp_path):
 
 def test_a_committee_finds_columns_by_name_and_names_those_that_it_lacks():
     committee = trees().fit(in_pandas(), Y).committee_
-    wanted = committee.decision(in_pandas())
+    wanted = committee.class_scores(in_pandas())
     turned = in_pandas(COLUMNS | {"more": COLUMNS["size"]}).iloc[:, ::-1]
-    np.testing.assert_array_equal(committee.decision(turned), wanted)
+    np.testing.assert_array_equal(committee.class_scores(turned), wanted)
     with pytest.raises(DataError, match=r"X lacks the columns \['colour', 'flag'\]"):
-        committee.decision(in_pandas()[["size", "count"]])
+        committee.class_scores(in_pandas()[["size", "count"]])
 
 
 def test_a_committee_reads_arrays_by_codes():
     committee = trees().fit(in_pandas(), Y).committee_
-    np.testing.assert_array_equal(committee.decision(AS_NUMBERS), committee.decision(in_pandas()))
+    np.testing.assert_array_equal(
+        committee.class_scores(AS_NUMBERS), committee.class_scores(in_pandas())
+    )
 
 
 def test_a_committee_that_is_extended_keeps_its_columns():
@@ -402,7 +404,7 @@ def test_a_committee_that_is_extended_keeps_its_columns():
         AS_NUMBERS.astype(np.float32), Y, seed=1, committee=trained.committee_, n_estimators=3
     )
     assert longer.n_rounds == trained.committee_.n_rounds + 3
-    np.testing.assert_array_equal(longer.decision(in_enum()), longer.decision(AS_NUMBERS))
+    np.testing.assert_array_equal(longer.class_scores(in_enum()), longer.class_scores(AS_NUMBERS))
 
 
 def test_a_committee_that_is_extended_by_further_columns_goes_by_their_place():
@@ -411,7 +413,7 @@ def test_a_committee_that_is_extended_by_further_columns_goes_by_their_place():
     wide = np.column_stack([AS_NUMBERS[:, [0, 2, 3]], AS_NUMBERS[:, 0]]).astype(np.float32)
     longer = trained.train(wide, Y, seed=1, committee=trained.committee_, n_estimators=3)
     again = Committee.from_arrays(longer.to_arrays())
-    np.testing.assert_array_equal(again.decision(wide), longer.decision(wide))
+    np.testing.assert_array_equal(again.class_scores(wide), longer.class_scores(wide))
     assert again.columns is None
 
 
@@ -431,7 +433,7 @@ def test_tables_that_do_not_fit_are_refused_or_read_by_name(damage):
     assert damage[0] in about
     arrays["about"] = np.frombuffer(about.replace(*damage), dtype=np.uint8)
     with pytest.raises((ModelFileError, DataError), match=r"damaged|lacks the columns"):
-        Committee.from_arrays(arrays).decision(in_pandas())
+        Committee.from_arrays(arrays).class_scores(in_pandas())
 
 
 def test_a_learner_that_is_handed_a_committee_of_frames_serves_it():

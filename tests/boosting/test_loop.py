@@ -38,7 +38,7 @@ class ClassByClass(Algorithm):
             h = (P[:, k] * (1 - P[:, k])).astype(np.float32)
             ones = np.ones_like(g)
             tree = grow(gradient_statistic(g, h, ones, float(abs(g).sum()), float(h.sum())))
-            leaf = tree.leaf_of_row(len(g))
+            leaf = tree.leaf_indices(len(g))
             step = np.bincount(leaf, g) / (np.bincount(leaf, h) + 1.0)
             tree.values = np.zeros((tree.n_leaves, P.shape[1]), np.float32)
             tree.values[:, k] = 0.5 * step
@@ -51,7 +51,7 @@ class ClassByClass(Algorithm):
 
     def update_state(self, state, trees):
         for tree in trees:
-            state["F"] += tree.values[tree.leaf_of_row(len(state["y"]))]
+            state["F"] += tree.values[tree.leaf_indices(len(state["y"]))]
 
 
 def run(n_estimators):
@@ -75,7 +75,7 @@ def test_rounds_hold_as_many_trees_as_the_algorithm_returns():
     per_round = np.diff(committee.learners.rounds)
     assert per_round[0] == 3
     assert per_round.sum() + algorithm.discarded == 30
-    assert (committee.decision(X).argmax(axis=1) == y).mean() > 0.95
+    assert (committee.class_scores(X).argmax(axis=1) == y).mean() > 0.95
 
 
 def test_a_round_without_trees_ends_the_training():

@@ -14,7 +14,7 @@ from streamboost.boosting.costs.similarity_rounds import (
     split_points_in_two,
 )
 from streamboost.boosting.costs.subcosts import Costs
-from streamboost.boosting.similarities import Frame
+from streamboost.boosting.similarities import CoordinateSystem
 from streamboost.errors import DataError, ModelFileError
 from streamboost.storage import write_arrays
 
@@ -36,7 +36,7 @@ def test_equals_chapter_5_written_plainly(seed, refinements, costs):
         X.astype(float), y, weight, 6, *Costs(costs).subcosts(3), 1e-3, refinements
     )
     # Training points are moved to their mean and rounded to float32.
-    np.testing.assert_allclose(model.committee_.decision(X), H, atol=2e-5)
+    np.testing.assert_allclose(model.committee_.class_scores(X), H, atol=2e-5)
     assert (np.diff(losses) < 0).all()
 
 
@@ -160,7 +160,7 @@ def test_scores_are_record_by_record_sums():
     committee = similar(n_estimators=12, standardize=True).fit(X, y).committee_
     assert {-1} < set(committee.learners.pairs[:, 1])
     np.testing.assert_allclose(
-        committee.decision(X), naive.similarity_scores(committee, X), atol=1e-10
+        committee.class_scores(X), naive.similarity_scores(committee, X), atol=1e-10
     )
 
 
@@ -177,7 +177,7 @@ def test_standardized_columns_may_have_any_unit():
 
 def test_a_frame_ignores_what_does_not_vary():
     X = np.array([[1, 5, np.nan], [3, 5, np.nan], [np.nan, 5, np.nan]], np.float32)
-    frame = Frame.fit(X, np.array([3.0, 1, 1]), standardize=True)
+    frame = CoordinateSystem.fit(X, np.array([3.0, 1, 1]), standardize=True)
     np.testing.assert_allclose(frame.centre, [1.5, 5, 0])
     Z = frame(np.array([[1.5, 7, 2], [np.nan, np.nan, np.nan]], np.float32))
     np.testing.assert_array_equal(Z, 0)
@@ -211,13 +211,13 @@ def test_more_columns_may_not_extend():
 def test_stages_are_those_of_adding_round_by_round():
     X, y, _ = problem(7)
     committee = similar(n_estimators=9).fit(X, y).committee_
-    stages = list(committee.staged_decision(X))
+    stages = list(committee.staged_scores(X))
     assert len(stages) == committee.n_rounds
     expected = np.tile(committee.base, (len(X), 1))
     for m, stage in enumerate(stages):
         committee.learners.add_scores(X, expected, (m, m + 1))
         np.testing.assert_array_equal(stage, expected)
-    np.testing.assert_array_equal(stages[-1], committee.decision(X))
+    np.testing.assert_array_equal(stages[-1], committee.class_scores(X))
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ def saved(tmp_path):
 def test_a_saved_committee_scores_the_same(saved):
     committee, path, X = saved
     again = Committee.load(path)
-    np.testing.assert_array_equal(again.decision(X), committee.decision(X))
+    np.testing.assert_array_equal(again.class_scores(X), committee.class_scores(X))
     assert (again.n_rounds, again.n_trees, again.family) == (8, 8, "rebel similarity")
 
 

@@ -78,7 +78,7 @@ def test_threads_that_fit_and_score_at_once_change_no_bit(estimator):
 def test_threads_that_share_a_cascade_change_no_bit():
     committee = SketchLogitBoostClassifier(n_estimators=12, random_state=3).fit(X, y).committee_
     cascade = Cascade.fit(committee, X[600:1200])
-    left_with = cascade.decision(X)
+    left_with = cascade.class_scores(X)
     with ThreadPoolExecutor(N_THREADS) as pool:
-        for scores in pool.map(cascade.decision, [X] * 12):
+        for scores in pool.map(cascade.class_scores, [X] * 12):
             np.testing.assert_array_equal(scores, left_with)

@@ -59,7 +59,7 @@ def model(request):
 def test_scores_and_probabilities_are_finite(name, what):
     X, y = DATA[what]
     model = MODELS[name].fit(X, y)
-    assert np.isfinite(model.committee_.decision(np.asarray(X))).all()
+    assert np.isfinite(model.committee_.class_scores(np.asarray(X))).all()
     p = model.predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1)
     assert set(model.predict(X)) <= set(y)
@@ -75,7 +75,7 @@ def test_so_they_are_under_costs(what, kind, weak_learner):
     model = RebelClassifier(
         cost_matrix=C, subcosts=kind, weak_learner=weak_learner, n_estimators=12 if K < 99 else 2
     ).fit(X, y)
-    scores = model.committee_.decision(np.asarray(X))
+    scores = model.committee_.class_scores(np.asarray(X))
     assert np.isfinite(scores).all()
     np.testing.assert_allclose(model.committee_.probabilities(scores).sum(axis=1), 1)
     assert set(model.predict(X)) <= set(y)

@@ -13,7 +13,7 @@ from streamboost import (
     OneVsAllAdaBoostClassifier,
     SammeClassifier,
 )
-from streamboost.boosting.loop import heavy_rows
+from streamboost.boosting.loop import weight_trimming_mask
 from streamboost.trees import grower
 
 TRIMMING = [
@@ -30,7 +30,7 @@ TRIMMING = [
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.1, 0.5, 0.99])
 def test_the_lightest_rows_go(seed, share):
     w = np.random.default_rng(seed).choice([0.0, 1e-9, 0.1, 1.0, 3.0, 7.0], 50)
-    kept = heavy_rows(w, np.ones(50), share)
+    kept = weight_trimming_mask(w, np.ones(50), share)
     np.testing.assert_array_equal(kept, naive.kept_after_trimming(w, share))
     assert w[~kept].sum() <= share * w.sum()
     assert kept.any()
@@ -39,13 +39,13 @@ def test_the_lightest_rows_go(seed, share):
 def test_two_records_in_a_row_go_or_stay_as_two_rows_would():
     w, records = np.array([1.0, 2.0, 3.0]), np.array([2.0, 1.0, 1.0])
     for share in (0.1, 0.2, 0.25, 0.3, 0.6):
-        both = heavy_rows(w[[0, 0, 1, 2]], np.ones(4), share)
-        np.testing.assert_array_equal(heavy_rows(w, records, share), both[[0, 2, 3]])
+        both = weight_trimming_mask(w[[0, 0, 1, 2]], np.ones(4), share)
+        np.testing.assert_array_equal(weight_trimming_mask(w, records, share), both[[0, 2, 3]])
 
 
 def test_rows_of_equal_weight_all_stay():
-    assert heavy_rows(np.ones(10), np.ones(10), 0.5).all()
-    assert heavy_rows(np.zeros(10), np.ones(10), 0.5).all()
+    assert weight_trimming_mask(np.ones(10), np.ones(10), 0.5).all()
+    assert weight_trimming_mask(np.zeros(10), np.ones(10), 0.5).all()
 
 
 @pytest.mark.parametrize("model", TRIMMING, ids=str)

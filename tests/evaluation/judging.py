@@ -31,10 +31,10 @@ class Made:
         stop = len(self.y) if stop is None else stop
         for first in range(start, stop, batch):
             rows = slice(first, min(first + batch, stop))
-            evaluation.arrive(self.ids(rows), self.scored(rows), self.propensity[rows])
+            evaluation.add_records(self.ids(rows), self.scored(rows), self.propensity[rows])
             late = slice(max(first - delay * batch, 0), max(rows.stop - delay * batch, 0))
             answered = [i for i in range(late.start, late.stop) if self.propensity[i] > 0]
-            evaluation.label([str(i) for i in answered], self.y[answered])
+            evaluation.add_labels([str(i) for i in answered], self.y[answered])
         return evaluation
 
 

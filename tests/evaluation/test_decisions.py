@@ -22,7 +22,7 @@ def test_the_decision_costs_least_in_expectation():
     P, classes = rng.dirichlet(np.ones(4), size=500), ["a", "b", "c", "d"]
     C = rng.integers(0, 9, size=(4, 4)) * (1 - np.eye(4))
     costs = {j: dict(zip(classes, row, strict=True)) for j, row in zip(classes, C, strict=True)}
-    decided = Decisions(costs).decide(scored(P, classes))
+    decided = Decisions(costs).decide_classes(scored(P, classes))
     least = (P @ C).min(axis=1)
     paid = [(P[i] @ C)[classes.index(k)] for i, k in enumerate(decided)]
     assert np.allclose(paid, least)
@@ -37,17 +37,17 @@ def test_what_is_not_named_costs_one():
     [([0.95, 0.05], "ok"), ([0.2, 0.8], "ok"), ([0.1, 0.9], "fraud"), ([0.0, 1.0], "fraud")],
 )
 def test_a_threshold_is_how_sure_to_be(P, decided):
-    assert Decisions(threshold={"fraud": 0.9}).decide(scored(P)).tolist() == [decided]
+    assert Decisions(threshold={"fraud": 0.9}).decide_classes(scored(P)).tolist() == [decided]
 
 
 def test_of_no_class_that_is_sure_enough_nothing_is_decided():
     both = Decisions(threshold={"ok": 0.9, "fraud": 0.8})
-    assert both.decide(scored([[0.5, 0.5], [0.1, 0.9]])).tolist() == [None, "fraud"]
+    assert both.decide_classes(scored([[0.5, 0.5], [0.1, 0.9]])).tolist() == [None, "fraud"]
 
 
 def test_nothing_is_decided_before_a_class_is_known():
     nothing = Scored(np.array([None]), np.array([], dtype=object), np.zeros((1, 0)), np.zeros(1), 0)
-    assert Decisions(FRAUD).decide(nothing).tolist() == [None]
+    assert Decisions(FRAUD).decide_classes(nothing).tolist() == [None]
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,10 @@ def estimated(rng, decisions, share=0.1):
     evaluation.decisions = decisions
     asked = rng.random(len(P)) < share
     ids = [str(i) for i in range(len(P))]
-    evaluation.arrive(ids, scored(P), np.where(asked, share, np.nan))
-    evaluation.label([ids[i] for i in np.flatnonzero(asked)], classes[truth[asked]])
+    evaluation.add_records(ids, scored(P), np.where(asked, share, np.nan))
+    evaluation.add_labels([ids[i] for i in np.flatnonzero(asked)], classes[truth[asked]])
     C = decisions.cost_matrix(["ok", "fraud"])
-    paid = C[truth, decisions.decided_columns(P, ["ok", "fraud"])]
+    paid = C[truth, decisions.decided_indices(P, ["ok", "fraud"])]
     return evaluation.since_start().cost, paid.mean()
 
 
@@ -122,7 +122,10 @@ def test_decisions_cost_less_than_labels_where_one_error_costs_ten_times_another
         ids = [str(i) for i in range(start, start + 50)]
         found = learner.score(rows[start : start + 50])
         if start >= 1_000:
-            for what, said in (("label", found.labels), ("decision", learner.decide(found))):
+            for what, said in (
+                ("label", found.labels),
+                ("decision", learner.decide_classes(found)),
+            ):
                 pairs = zip(truth[start : start + 50], said, strict=True)
                 paid[what] += sum(C[code[j], code[k]] for j, k in pairs)
         asked = learner.query(rows[start : start + 50], found, ids)
@@ -137,10 +140,10 @@ def test_a_corrected_label_corrects_the_cost():
     evaluation = Evaluation(window=20)
     evaluation.decisions = Decisions(FRAUD)
     ids = [str(i) for i in range(20)]
-    evaluation.arrive(ids, scored(np.tile([0.99, 0.01], (20, 1))), np.ones(20))
-    evaluation.label(ids, ["ok"] * 20)
+    evaluation.add_records(ids, scored(np.tile([0.99, 0.01], (20, 1))), np.ones(20))
+    evaluation.add_labels(ids, ["ok"] * 20)
     assert evaluation.since_start().cost.value == 0.0
-    evaluation.correct("3", "ok", "fraud")
+    evaluation.correct_label("3", "ok", "fraud")
     assert evaluation.since_start().cost.value == pytest.approx(10 / 20)
 
 
@@ -148,15 +151,15 @@ def test_other_costs_begin_anew():
     evaluation = Evaluation(window=10)
     evaluation.decisions = Decisions(FRAUD)
     ids = [str(i) for i in range(20)]
-    evaluation.arrive(ids, scored(np.tile([0.99, 0.01], (20, 1))), np.ones(20))
-    evaluation.label(ids, ["fraud"] * 20)
+    evaluation.add_records(ids, scored(np.tile([0.99, 0.01], (20, 1))), np.ones(20))
+    evaluation.add_labels(ids, ["fraud"] * 20)
     assert evaluation.since_start().cost.value == pytest.approx(10)
     evaluation.decisions = Decisions({"fraud": {"ok": 2}})
     assert evaluation.since_start().cost is None, "all records are part of the sums"
-    evaluation.correct("3", "fraud", "ok")
+    evaluation.correct_label("3", "fraud", "ok")
     assert evaluation.since_start().cost is None
-    evaluation.arrive(["x"], scored([0.99, 0.01]), np.ones(1))
-    evaluation.label(["x"], ["fraud"])
+    evaluation.add_records(["x"], scored([0.99, 0.01]), np.ones(1))
+    evaluation.add_labels(["x"], ["fraud"])
     assert evaluation.since_start().cost.value == pytest.approx(2)
     assert evaluation.since_start().records == 21
 
@@ -171,7 +174,7 @@ def test_a_restored_learner_decides_and_estimates_as_before():
     assert other.decisions == learner.decisions
     assert_same(other.snapshot(), learner.snapshot())
     more = learner.score(X[160:])
-    assert other.decide(more).tolist() == learner.decide(more).tolist()
+    assert other.decide_classes(more).tolist() == learner.decide_classes(more).tolist()
     assert other.evaluation.since_start().cost == learner.evaluation.since_start().cost
 
 

@@ -8,7 +8,7 @@ from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.errors import ConfigurationError
 from streamboost.evaluation.delayed_evaluator import DelayedEvaluator
 from streamboost.learner import QueryConfig, Schedule, StreamLearner
-from streamboost.predictions import Scored, uncalibrated
+from streamboost.predictions import Scored, remove_calibration
 from streamboost.query.config import Requests
 
 RNG = np.random.default_rng(51)
@@ -72,7 +72,7 @@ def test_temperatures_change_probabilities_and_nothing_else():
         np.testing.assert_array_equal(first.labels, second.labels)
         np.testing.assert_array_equal(first.margins, second.margins)
         np.testing.assert_allclose(
-            uncalibrated(first).probabilities, second.probabilities, atol=1e-9
+            remove_calibration(first).probabilities, second.probabilities, atol=1e-9
         )
     assert warm.evaluator.temperature.value > 1.0
     assert plain.score(X[:1]).temperature == 1.0
@@ -114,9 +114,9 @@ def test_a_restored_learner_goes_on_as_if_it_had_not_stopped():
 
 def test_an_expired_request_teaches_nothing():
     judge = DelayedEvaluator(0, calibrate=True, coverage=0.9)
-    judge.arrive(["1"], scored_as([[0.9, 0.1]]), requests(["1"], [1.0]))
-    judge.expire(["1"])
-    judge.label(["1"], ["a"])
+    judge.add_predictions(["1"], scored_as([[0.9, 0.1]]), requests(["1"], [1.0]))
+    judge.expire_requests(["1"])
+    judge.add_labels(["1"], ["a"])
     assert judge.temperature.value == 1.0
     assert judge.label_sets.level == 0.9
     assert judge.evaluation.unanswered == 1
@@ -125,41 +125,41 @@ def test_an_expired_request_teaches_nothing():
 def test_labels_the_committee_was_not_trained_on_are_in_sets_of_all_labels():
     judge = DelayedEvaluator(0, calibrate=True, coverage=0.9)
     scored = scored_as([[0.9, 0.1]])
-    judge.label(["x", "y"], ["new", "new"])
-    assert judge.prediction_sets_of(scored) == [["a", "b", "new", None]]
+    judge.add_labels(["x", "y"], ["new", "new"])
+    assert judge.make_prediction_sets(scored) == [["a", "b", "new", None]]
     for _ in range(10):
-        judge.observe(scored, ["a"])
-    assert judge.prediction_sets_of(scored)[0] in (["a"], [])
+        judge.add_labelled_records(scored, ["a"])
+    assert judge.make_prediction_sets(scored)[0] in (["a"], [])
 
 
 def settled(scored):
     """Return a judge to whom twenty labels have told what the level is to be."""
     judge = DelayedEvaluator(0, calibrate=True, coverage=0.9)
-    judge.label(["0", "0"], ["a", "a"])
+    judge.add_labels(["0", "0"], ["a", "a"])
     for _ in range(20):
-        judge.observe(scored, ["a"])
+        judge.add_labelled_records(scored, ["a"])
     return judge
 
 
 def test_a_label_that_nobody_had_named_is_in_sets_while_labels_that_came_once_say_so():
     scored = scored_as([[0.6, 0.4]])
     judge = settled(scored)
-    judge.label(list("12345"), list("vwxyz"))
-    assert judge.prediction_sets_of(scored) == [["a", None]]
-    judge.label(list("12345"), list("vwxyz"))
-    assert judge.prediction_sets_of(scored) == [["a", "b"]]
+    judge.add_labels(list("12345"), list("vwxyz"))
+    assert judge.make_prediction_sets(scored) == [["a", None]]
+    judge.add_labels(list("12345"), list("vwxyz"))
+    assert judge.make_prediction_sets(scored) == [["a", "b"]]
 
 
 def test_a_named_label_of_probability_0_and_one_that_nobody_named_are_told_apart():
     scored = scored_as([[0.9, 0.1]])
     named, unheard = settled(scored), settled(scored)
-    named.label(["x"], ["new"])
+    named.add_labels(["x"], ["new"])
     for judge in (named, unheard):
-        judge.label(list("bcdefghijk"), list("bcdefghijk"))
-        judge.arrive(["1"], scored, requests(["1"], [1.0]))
-        assert judge.prediction_sets_of(scored) == [["a", None]]
+        judge.add_labels(list("bcdefghijk"), list("bcdefghijk"))
+        judge.add_predictions(["1"], scored, requests(["1"], [1.0]))
+        assert judge.make_prediction_sets(scored) == [["a", None]]
         before = judge.label_sets.level
-        judge.label(["1"], ["new"])
+        judge.add_labels(["1"], ["new"])
         # The level falls after a set that held the label, and rises after one that did not.
         assert (judge.label_sets.level < before) == (judge is unheard)
 
@@ -169,10 +169,10 @@ def test_observed_labels_teach_as_those_of_requests_do():
     labels = ["a" if p > 0.5 else "b" for p in RNG.random(100)]
     seen, asked = (DelayedEvaluator(0, calibrate=True, coverage=0.9) for _ in range(2))
     for i, label in enumerate(labels):
-        seen.observe(scored_as(P[i : i + 1]), [label])
-        seen.label(["x"], [label])
-        asked.arrive(["x"], scored_as(P[i : i + 1]), requests(["x"], [1.0]))
-        asked.label(["x"], [label])
+        seen.add_labelled_records(scored_as(P[i : i + 1]), [label])
+        seen.add_labels(["x"], [label])
+        asked.add_predictions(["x"], scored_as(P[i : i + 1]), requests(["x"], [1.0]))
+        asked.add_labels(["x"], [label])
     assert seen.temperature.state() == asked.temperature.state()
     assert seen.label_sets.state() == asked.label_sets.state()
     assert seen.temperature.value > 1.0
@@ -182,7 +182,7 @@ def test_open_requests_are_bounded():
     judge = DelayedEvaluator(0, calibrate=True, coverage=0.9)
     judge.evaluation.patience = 50
     for i in range(200):
-        judge.arrive([str(i)], scored_as([[0.9, 0.1]]), requests([str(i)], [1.0]))
+        judge.add_predictions([str(i)], scored_as([[0.9, 0.1]]), requests([str(i)], [1.0]))
     assert len(judge._pending) == 50
 
 

@@ -15,7 +15,7 @@ from streamboost.evaluation.report import (
     make_report,
     naive_share,
 )
-from streamboost.evaluation.sufficient_stats import JudgedRecords, SufficientStats
+from streamboost.evaluation.sufficient_stats import EvaluatedRecords, SufficientStats
 
 
 def figure(name, cells):
@@ -94,7 +94,7 @@ def test_figures_on_each_class_have_the_intervals_they_have_alone(falls):
     truth = np.where(stream.propensity > 0, stream.y, -1)
     predicted = np.stack([stream.predicted] * 3, axis=1)
     tally.add(
-        JudgedRecords(
+        EvaluatedRecords(
             stream.P, predicted, truth, 1.0 / np.nan_to_num(stream.propensity, nan=0.1) - 1.0
         )
     )
@@ -145,7 +145,7 @@ def tally_of(mistakes, chance=0.05, n=4000, seed=0):
     tally = SufficientStats(3)
     others = np.full(n, 1.0 / chance - 1.0)
     predicted = np.zeros((n, 3), dtype=np.int64)
-    tally.add(JudgedRecords(P, predicted, np.where(asked, truth, -1), others))
+    tally.add(EvaluatedRecords(P, predicted, np.where(asked, truth, -1), others))
     return tally
 
 
@@ -185,7 +185,7 @@ def test_tallies_of_parts_add_up_to_that_of_the_whole():
 
     def tally(rows):
         made_of = SufficientStats(3)
-        made_of.add(JudgedRecords(stream.P[rows], predicted[rows], truth[rows], others[rows]))
+        made_of.add(EvaluatedRecords(stream.P[rows], predicted[rows], truth[rows], others[rows]))
         return made_of
 
     whole, first = tally(slice(None)), tally(slice(0, 150))
@@ -198,9 +198,9 @@ def test_room_for_more_classes_changes_no_sum():
     stream = made(23, n=200)
     tally = SufficientStats(3)
     predicted = np.column_stack([stream.predicted] * 3)
-    tally.add(JudgedRecords(stream.P, predicted, stream.y, np.zeros(200)))
+    tally.add(EvaluatedRecords(stream.P, predicted, stream.y, np.zeros(200)))
     before = {name: array.copy() for name, array in tally.state().items()}
-    tally.widen(7)
+    tally.extend_classes(7)
     for name, array in tally.state().items():
         old = tuple(slice(n) for n in before[name].shape)
         np.testing.assert_array_equal(array[old], before[name])

@@ -21,12 +21,12 @@ def judged(stream, batch, *, answered=1.0, known=(), seed=0):
         cold = first < 100
         X = doubt[rows].astype(np.float32)[:, None]
         asked = one.select_requests(ids[rows], X, doubt[rows], cold=cold)
-        judge.arrive(ids[rows], stream.scored(rows), asked)
+        judge.add_predictions(ids[rows], stream.scored(rows), asked)
         told = [id for id in ids[rows] if id in known]
         one.exclude(told)
         answers = told + [id for id in asked.ids if rng.random() < answered]
-        judge.label(answers, stream.y[[int(id) for id in answers]])
-        judge.expire(list(set(asked.ids) - set(answers)))
+        judge.add_labels(answers, stream.y[[int(id) for id in answers]])
+        judge.expire_requests(list(set(asked.ids) - set(answers)))
     return judge
 
 
@@ -69,15 +69,15 @@ def test_temperatures_and_label_sets_learn_of_records_asked_about_later():
 def test_records_are_judged_once_they_have_left_the_pool_or_their_label_came():
     stream = made(4, n=100)
     judge = DelayedEvaluator(10, calibrate=True, coverage=0.9, pool=WINDOW)
-    judge.arrive(stream.ids(), stream.scored(), chosen([], 1.0, audit=False))
+    judge.add_predictions(stream.ids(), stream.scored(), chosen([], 1.0, audit=False))
     assert judge.evaluation.since_start().records == 60
-    assert judge.evaluation.pending == 0
-    judge.ask(chosen(["60"], 0.3, audit=False))
-    assert judge.evaluation.pending == 1
-    judge.label(["60"], stream.y[[60]])
+    assert judge.evaluation.n_open_requests == 0
+    judge.add_requests(chosen(["60"], 0.3, audit=False))
+    assert judge.evaluation.n_open_requests == 1
+    judge.add_labels(["60"], stream.y[[60]])
     assert judge.evaluation.since_start().records == 61
-    judge.ask(chosen(["61"], 0.3, audit=False))
-    judge.expire(["61"])
+    judge.add_requests(chosen(["61"], 0.3, audit=False))
+    judge.expire_requests(["61"])
     assert judge.evaluation.since_start().records == 62
     assert judge.evaluation.unanswered == 1
 

@@ -15,8 +15,8 @@ def covered(sets, P, truth, unseen=0.0):
     for row, k in zip(P, truth, strict=True):
         probability = unseen if k < 0 else row[k]
         held.append(bool(is_in_set(probability, sets.threshold(unseen))))
-        expected = sets.arrive(row[None], row[None], unseen)
-        sets.learn(held[-1], expected[0])
+        expected = sets.add_records(row[None], row[None], unseen)
+        sets.update_level(held[-1], expected[0])
     return np.array(held)
 
 
@@ -42,9 +42,9 @@ def test_where_the_committee_knows_its_chances_the_level_is_the_coverage():
     P = rng.dirichlet([0.4, 0.4, 0.4, 0.4], size=4000)
     truth = drawn(rng, P)
     sets = PredictionSets(0.9)
-    expected = sets.arrive(P[:500], P[:500])
+    expected = sets.add_records(P[:500], P[:500])
     for i in range(1000):
-        sets.learn(i % 10 > 0, expected[0])
+        sets.update_level(i % 10 > 0, expected[0])
     assert sets.level == pytest.approx(0.9)
     held = is_in_set(P[np.arange(4000), truth], sets.threshold())
     assert held.mean() == pytest.approx(0.9, abs=0.02)
@@ -53,10 +53,10 @@ def test_where_the_committee_knows_its_chances_the_level_is_the_coverage():
 def test_few_labels_make_sets_larger():
     sets = PredictionSets(0.8)
     P = np.random.default_rng(45).dirichlet([0.4, 0.4, 0.4], size=200)
-    expected = sets.arrive(P, P)
+    expected = sets.add_records(P, P)
     thresholds = [sets.threshold()]
     for held in [True, True, True, True, False] * 8:
-        sets.learn(held, expected[0])
+        sets.update_level(held, expected[0])
         thresholds.append(sets.threshold())
     assert thresholds[0] == 0.0
     assert 0.0 < thresholds[5] < thresholds[10] < thresholds[40]
@@ -95,10 +95,10 @@ def test_weights_make_up_for_what_was_asked_about():
     sets, held = PredictionSets(0.9), []
     for row, k, hard in zip(P, truth, is_hard, strict=True):
         held.append(bool(is_in_set(row[k], sets.threshold())))
-        expected = sets.arrive(row[None], row[None])
+        expected = sets.add_records(row[None], row[None])
         chance = 0.8 if hard else 0.1
         if rng.random() < chance:
-            sets.learn(held[-1], expected[0], 1.0 / chance)
+            sets.update_level(held[-1], expected[0], 1.0 / chance)
     assert np.mean(held) == pytest.approx(0.9, abs=0.015)
     assert np.mean(np.array(held)[is_hard]) != pytest.approx(0.9, abs=0.015)
 
@@ -113,16 +113,16 @@ def test_few_labels_by_chance_bring_single_runs_near_the_coverage():
         sets, held = PredictionSets(0.9), []
         for row, k, chance in zip(P, truth, chances, strict=True):
             held.append(bool(is_in_set(row[k], sets.threshold())))
-            expected = sets.arrive(row[None], row[None])
+            expected = sets.add_records(row[None], row[None])
             if rng.random() < chance:
-                sets.learn(held[-1], expected[0], 1.0 / chance)
+                sets.update_level(held[-1], expected[0], 1.0 / chance)
         shares.append(np.mean(held))
     assert np.abs(np.array(shares) - 0.9).max() <= 0.03
 
 
 def test_sets_are_everything_until_a_label_has_come():
     sets = PredictionSets()
-    sets.arrive(np.array([[0.9, 0.1]]), np.array([[0.9, 0.1]]))
+    sets.add_records(np.array([[0.9, 0.1]]), np.array([[0.9, 0.1]]))
     assert sets.threshold() == 0.0
     assert is_in_set(0.0, sets.threshold(unseen=0.5))
 
@@ -160,8 +160,8 @@ def test_going_on_from_a_state_is_never_having_stopped(records, cut):
             resumed.resume(json.loads(json.dumps(kept.state())))
         for sets in (kept, resumed)[: 1 + (i >= cut)]:
             held = bool(is_in_set(p, sets.threshold()))
-            expected = sets.arrive(np.array([[p, 1.0 - p]]), np.array([[p, 1.0 - p]]))
-            sets.learn(held, expected[0], weight)
+            expected = sets.add_records(np.array([[p, 1.0 - p]]), np.array([[p, 1.0 - p]]))
+            sets.update_level(held, expected[0], weight)
     assert cut >= len(records) or kept.state() == resumed.state()
 
 

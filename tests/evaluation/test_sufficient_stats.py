@@ -6,7 +6,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from streamboost.evaluation.sufficient_stats import JudgedRecords, SufficientStats
+from streamboost.evaluation.sufficient_stats import EvaluatedRecords, SufficientStats
 
 
 def added(tally, seed, n=50):
@@ -15,7 +15,7 @@ def added(tally, seed, n=50):
     K = tally.n_classes
     P = rng.dirichlet(np.ones(K), n)
     predicted, truth = rng.integers(0, K, (n, 3)), rng.integers(-1, K, n)
-    tally.add(JudgedRecords(P, predicted, truth, rng.random(n) * 9, rng.random((n, K))))
+    tally.add(EvaluatedRecords(P, predicted, truth, rng.random(n) * 9, rng.random((n, K))))
     return tally
 
 
@@ -26,11 +26,11 @@ def assert_equal(one, other):
 
 
 def remade(tally):
-    return SufficientStats.resume({name: sums.copy() for name, sums in tally.state().items()})
+    return SufficientStats.from_state({name: sums.copy() for name, sums in tally.state().items()})
 
 
 def widened_and_back(tally):
-    tally.widen(tally.n_classes)
+    tally.extend_classes(tally.n_classes)
     return tally
 
 
@@ -45,15 +45,15 @@ def test_sums_made_anew_are_added_to_and_merged_as_those_before(anew):
     whole.merge(tally, times=-0.5)
     again.merge(other, times=-0.5)
     assert_equal(whole, again)
-    assert whole.records == -50.0
+    assert whole.n_records == -50.0
 
 
 def test_room_for_more_classes_changes_no_sum():
     tally = added(SufficientStats(2), 3)
     before = {name: sums.copy() for name, sums in tally.state().items()}
-    tally.widen(4)
+    tally.extend_classes(4)
     for name, sums in tally.state().items():
         known = tuple(slice(length) for length in before[name].shape)
         np.testing.assert_array_equal(sums[known], before[name], err_msg=name)
         assert sums.sum() == pytest.approx(before[name].sum())
-    assert added(tally, 4).records == 100.0
+    assert added(tally, 4).n_records == 100.0

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from evaluation.judging import made
 
-from streamboost.evaluation.temperature import Temperature
+from streamboost.evaluation.temperature import TemperatureScaling
 
 
 def learned(stream, weight):
-    temperature = Temperature()
+    temperature = TemperatureScaling()
     for i in np.flatnonzero(stream.propensity > 0):
-        temperature.learn(np.log(stream.P[i]), int(stream.y[i]), float(weight[i]))
+        temperature.update(np.log(stream.P[i]), int(stream.y[i]), float(weight[i]))
     return temperature
 
 
@@ -32,34 +32,34 @@ def test_the_log_loss_falls_where_the_committee_is_too_sure():
 
 
 def test_it_stays_close_to_1_while_few_labels_tell():
-    temperature = Temperature()
+    temperature = TemperatureScaling()
     for k in (0, 0, 1):
-        temperature.learn(np.log([0.9, 0.1]), k)
+        temperature.update(np.log([0.9, 0.1]), k)
     assert temperature.value < 1.1
     for k in (0, 0, 1) * 100:
-        temperature.learn(np.log([0.9, 0.1]), k)
+        temperature.update(np.log([0.9, 0.1]), k)
     assert temperature.value >= 2.0
 
 
 def test_weights_make_up_for_what_was_asked_about():
     """Records of two kinds: easy ones it is right about, and hard ones, all of them asked about."""
     rng = np.random.default_rng(34)
-    weighted, plain = Temperature(), Temperature()
+    weighted, plain = TemperatureScaling(), TemperatureScaling()
     logits = np.log([0.9, 0.1])
     for _ in range(3000):
         hard = rng.random() < 0.2
         k = int(rng.random() < (0.4 if hard else 0.05))
         chance = 1.0 if hard else 0.1
         if rng.random() < chance:
-            weighted.learn(logits, k, 1.0 / chance)
-            plain.learn(logits, k)
+            weighted.update(logits, k, 1.0 / chance)
+            plain.update(logits, k)
     share = 0.2 * 0.6 + 0.8 * 0.95
     assert weighted.apply(np.array([[0.9, 0.1]]))[0, 0] == pytest.approx(share, abs=0.03)
     assert plain.apply(np.array([[0.9, 0.1]]))[0, 0] < share - 0.1
 
 
 def test_the_order_of_classes_and_their_sum_stay():
-    temperature = Temperature()
+    temperature = TemperatureScaling()
     temperature.resume(temperature.state() | {"value": 3.0})
     P = np.random.default_rng(35).dirichlet(np.full(5, 0.1), size=50)
     P[0] = [1.0, 0.0, 0.0, 0.0, 0.0]
@@ -71,19 +71,19 @@ def test_the_order_of_classes_and_their_sum_stay():
 
 
 def test_a_class_without_a_chance_teaches_nothing():
-    temperature = Temperature()
+    temperature = TemperatureScaling()
     before = temperature.state()
     with np.errstate(divide="ignore"):
-        temperature.learn(np.log([1.0, 0.0]), 1)
+        temperature.update(np.log([1.0, 0.0]), 1)
     assert temperature.state() == before
 
 
 def test_going_on_from_a_state_is_never_having_stopped():
     stream = made(36, n=400)
     kept = learned(stream, np.ones(400))
-    resumed = Temperature()
+    resumed = TemperatureScaling()
     resumed.resume(json.loads(json.dumps(kept.state())))
     for temperature in (kept, resumed):
         for i in range(50):
-            temperature.learn(np.log(stream.P[i]), int(stream.y[i]), 1.5)
+            temperature.update(np.log(stream.P[i]), int(stream.y[i]), 1.5)
     assert kept.state() == resumed.state()

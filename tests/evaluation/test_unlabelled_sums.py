@@ -37,9 +37,9 @@ def whole(P, labels, chance, asked):
     evaluation = Evaluation(block=10)
     ids = np.arange(len(P)).astype(str).tolist()
     for part in batches(len(P)):
-        evaluation.arrive(ids[part], scored_as(P[part]), np.where(asked, chance, np.nan)[part])
+        evaluation.add_records(ids[part], scored_as(P[part]), np.where(asked, chance, np.nan)[part])
         rows = np.flatnonzero(asked[part]) + part.start
-        evaluation.label([ids[i] for i in rows], labels[rows])
+        evaluation.add_labels([ids[i] for i in rows], labels[rows])
     return evaluation
 
 
@@ -51,9 +51,9 @@ def apart(P, labels, chance, asked, order=(0, 1, 2)):
         rows = np.flatnonzero(asked[part]) + part.start
         scored = scored_as(P[part][:, order], CLASSES[order])
         rest = UnlabelledSums.from_scored(scored, rows - part.start, 10)
-        evaluation.arrive([ids[i] for i in rows], scored_as(P[rows]), chance[rows])
+        evaluation.add_records([ids[i] for i in rows], scored_as(P[rows]), chance[rows])
         evaluation.add_unlabelled_sums(UnlabelledSums.unpack(rest.classes, rest.pack()))
-        evaluation.label([ids[i] for i in rows], labels[rows])
+        evaluation.add_labels([ids[i] for i in rows], labels[rows])
     return evaluation
 
 
@@ -83,13 +83,13 @@ def test_sums_wait_with_the_batch_whose_request_is_open():
     asked[[10, 60]] = True
     for part in batches(len(P)):
         rows = np.flatnonzero(asked[part]) + part.start
-        evaluation.arrive([str(i) for i in rows], scored_as(P[rows]), chance[rows])
+        evaluation.add_records([str(i) for i in rows], scored_as(P[rows]), chance[rows])
         rest = UnlabelledSums.from_scored(scored_as(P[part]), rows - part.start, 10)
         evaluation.add_unlabelled_sums(rest)
     assert evaluation.since_start().records == 0
-    evaluation.label(["10"], ["a"])
+    evaluation.add_labels(["10"], ["a"])
     assert evaluation.since_start().records == BATCH
-    evaluation.expire(["60"])
+    evaluation.expire_requests(["60"])
     assert evaluation.since_start().records == 3 * BATCH
 
 
@@ -98,12 +98,12 @@ def test_sums_go_on_past_a_request_that_stays_open_and_leave_the_window():
     evaluation, first = Evaluation(block=10), np.flatnonzero(asked)[0]
     for part in batches(len(P)):
         rows = np.flatnonzero(asked[part]) + part.start
-        evaluation.arrive([str(i) for i in rows], scored_as(P[rows]), chance[rows])
+        evaluation.add_records([str(i) for i in rows], scored_as(P[rows]), chance[rows])
         evaluation.add_unlabelled_sums(
             UnlabelledSums.from_scored(scored_as(P[part]), rows - part.start, 10)
         )
         told = rows[rows != first]
-        evaluation.label([str(i) for i in told], labels[told])
+        evaluation.add_labels([str(i) for i in told], labels[told])
     whole, recent = evaluation.since_start(), evaluation.recent()
     assert (whole.records, whole.waiting) == (3_000, 1)
     assert (recent.records, recent.waiting) == (2_000, 0)
@@ -119,11 +119,11 @@ def test_sums_that_wait_for_long_take_little_room_and_the_figures_stay(monkeypat
             part = slice(start, start + 5)
             rows = np.flatnonzero(asked[part]) + start
             ids = [str(i) for i in rows]
-            evaluation.arrive(ids, scored_as(P[rows]), chance[rows])
+            evaluation.add_records(ids, scored_as(P[rows]), chance[rows])
             others = UnlabelledSums.from_scored(scored_as(P[part]), rows - start, 10)
             evaluation.add_unlabelled_sums(others)
             answered = rows > 100  # what was asked for before stays open
-            evaluation.label(
+            evaluation.add_labels(
                 [id for id, is_in in zip(ids, answered, strict=True) if is_in],
                 labels[rows[answered]],
             )
@@ -157,14 +157,14 @@ def test_an_evaluation_goes_on_with_sums_that_wait():
     for number, part in enumerate(batches(len(P))):
         rows = np.flatnonzero(asked[part]) + part.start
         rows_of[number] = rows
-        halves.arrive([str(i) for i in rows], scored_as(P[rows]), chance[rows])
+        halves.add_records([str(i) for i in rows], scored_as(P[rows]), chance[rows])
         halves.add_unlabelled_sums(
             UnlabelledSums.from_scored(scored_as(P[part]), rows - part.start, 10)
         )
         state, arrays = halves.state()
         halves = Evaluation(block=10)
         halves.resume(state, arrays)
-        halves.label([str(i) for i in rows], labels[rows])
+        halves.add_labels([str(i) for i in rows], labels[rows])
     found = [
         [x for x in flat(asdict(e.since_start())) if not isinstance(x, str)]
         for e in (straight, halves)

@@ -98,7 +98,7 @@ def test_with_every_label_the_figures_are_scikit_learns_and_certain():
 def test_any_river_metric_reads_the_estimated_confusion_matrix():
     stream = everything()
     report = stream.feed(Evaluation()).since_start()
-    found = report.measure(metrics.MacroF1()).get()
+    found = report.update_river_metric(metrics.MacroF1()).get()
     assert found == pytest.approx(f1_score(stream.y, stream.predicted, average="macro"))
 
 
@@ -149,21 +149,26 @@ def test_labels_that_nobody_asked_for_do_not_estimate():
     evaluation = stream.feed(Evaluation(stream.block))
     before = evaluation.since_start()
     unasked = np.flatnonzero(np.isnan(stream.propensity))
-    evaluation.label([str(i) for i in unasked], stream.y[unasked])
+    evaluation.add_labels([str(i) for i in unasked], stream.y[unasked])
     assert evaluation.since_start() == before
 
 
 def test_judging_goes_on_past_an_open_request_whose_label_counts_when_it_comes():
     stream, late, soon = everything(n=300), Evaluation(), Evaluation()
     for evaluation in (late, soon):
-        evaluation.arrive(stream.ids(), stream.scored(), stream.propensity)
-    late.label(stream.ids()[1:], stream.y[1:])
+        evaluation.add_records(stream.ids(), stream.scored(), stream.propensity)
+    late.add_labels(stream.ids()[1:], stream.y[1:])
     report = late.since_start()
-    assert (report.records, report.answered, report.waiting, late.pending) == (300, 299, 1, 1)
+    assert (report.records, report.answered, report.waiting, late.n_open_requests) == (
+        300,
+        299,
+        1,
+        1,
+    )
     accuracy = report.committee.accuracy
     assert 0.0 < accuracy.high - accuracy.low <= 2.0 * 2.0 / 300
-    late.label(["0"], stream.y[:1])
-    soon.label([*stream.ids()[1:], "0"], [*stream.y[1:], stream.y[0]])
+    late.add_labels(["0"], stream.y[:1])
+    soon.add_labels([*stream.ids()[1:], "0"], [*stream.y[1:], stream.y[0]])
     assert late.since_start() == soon.since_start()
     assert late.since_start().committee.accuracy.low == (stream.predicted == stream.y).mean()
 
@@ -171,8 +176,8 @@ def test_judging_goes_on_past_an_open_request_whose_label_counts_when_it_comes()
 def test_records_after_the_newest_label_are_not_judged():
     stream = everything(n=300)
     evaluation = Evaluation()
-    evaluation.arrive(stream.ids(), stream.scored(), stream.propensity)
-    evaluation.label(["120"], stream.y[[120]])
+    evaluation.add_records(stream.ids(), stream.scored(), stream.propensity)
+    evaluation.add_labels(["120"], stream.y[[120]])
     assert evaluation.since_start().records == 121
 
 
@@ -181,8 +186,8 @@ def test_a_request_that_nobody_answers_does_not_hold_the_window_up():
     stream.predicted[:700] = (stream.y[:700] + 1) % 3
     stream.predicted[700:] = stream.y[700:]
     evaluation = Evaluation(window=200)
-    evaluation.arrive(stream.ids(), stream.scored(), stream.propensity)
-    evaluation.label(stream.ids()[1:], stream.y[1:])
+    evaluation.add_records(stream.ids(), stream.scored(), stream.propensity)
+    evaluation.add_labels(stream.ids()[1:], stream.y[1:])
     recent = evaluation.recent()
     assert recent.committee.accuracy.value == 1.0
     assert (180 <= recent.records <= 200, recent.waiting) == (True, 0)
@@ -201,10 +206,10 @@ def test_labels_that_come_fast_do_not_speak_for_those_that_come_slowly(slowly):
         for first in range(0, 1500, 50):
             rows = slice(first, first + 50)
             told = np.where(asked, chance, np.nan)[rows]
-            evaluation.arrive(stream.ids(rows), stream.scored(rows), told, chance[rows])
+            evaluation.add_records(stream.ids(rows), stream.scored(rows), told, chance[rows])
             due = first - np.where(right, 50, slowly) // 50 * 50
             came = np.flatnonzero(asked & (np.arange(1500) // 50 * 50 == due))
-            evaluation.label([str(i) for i in came], stream.y[came])
+            evaluation.add_labels([str(i) for i in came], stream.y[came])
         report = evaluation.since_start()
         assert report.records > 1350
         assert report.waiting > 0
@@ -222,10 +227,10 @@ def test_hard_questions_that_are_passed_over_leave_the_figures_honest():
         evaluation = Evaluation(40)
         told = np.full(1500, np.nan)
         told[asked] = 0.2
-        evaluation.arrive(stream.ids(), stream.scored(), told, chance)
+        evaluation.add_records(stream.ids(), stream.scored(), told, chance)
         easy = rng.random(len(asked)) < stream.P.max(axis=1)[asked] ** 2
-        evaluation.expire([str(i) for i in asked[~easy]])
-        evaluation.label([str(i) for i in asked[easy]], stream.y[asked[easy]])
+        evaluation.expire_requests([str(i) for i in asked[~easy]])
+        evaluation.add_labels([str(i) for i in asked[easy]], stream.y[asked[easy]])
         accuracy = evaluation.since_start().committee.accuracy
         hits.append(covers(accuracy, (stream.predicted == stream.y).mean()))
     assert np.mean(hits) >= 0.9
@@ -236,9 +241,9 @@ def test_open_requests_are_spoken_for_after_a_restart_as_before():
     kept, resumed = Evaluation(stream.block, window=300), Evaluation(stream.block, window=300)
     stream.feed(kept, delay=4)
     answered = np.flatnonzero(stream.propensity > 0)[5:]
-    kept.label([str(i) for i in answered[answered > 700]], stream.y[answered[answered > 700]])
-    kept.arrive(["new", "newer"], stream.scored(slice(2)), [0.1, 0.1])
-    kept.label(["newer"], [0])
+    kept.add_labels([str(i) for i in answered[answered > 700]], stream.y[answered[answered > 700]])
+    kept.add_records(["new", "newer"], stream.scored(slice(2)), [0.1, 0.1])
+    kept.add_labels(["newer"], [0])
     state, arrays = kept.state()
     resumed.resume(json.loads(json.dumps(state)), arrays)
     assert kept.recent().waiting == 1
@@ -250,11 +255,11 @@ def test_labels_lost_at_random_leave_the_figures_honest():
     for seed in range(50):
         stream = made(200 + seed, n=1000)
         evaluation = Evaluation(stream.block)
-        evaluation.arrive(stream.ids(), stream.scored(), stream.propensity)
+        evaluation.add_records(stream.ids(), stream.scored(), stream.propensity)
         asked = np.flatnonzero(stream.propensity > 0)
         kept = np.random.default_rng(seed).random(len(asked)) < 0.7
-        evaluation.expire([str(i) for i in asked[~kept]])
-        evaluation.label([str(i) for i in asked[kept]], stream.y[asked[kept]])
+        evaluation.expire_requests([str(i) for i in asked[~kept]])
+        evaluation.add_labels([str(i) for i in asked[kept]], stream.y[asked[kept]])
         assert evaluation.unanswered == np.count_nonzero(~kept)
         figures = evaluation.since_start().committee
         hits.append(covers(figures.accuracy, (stream.predicted == stream.y).mean()))
@@ -264,9 +269,9 @@ def test_labels_lost_at_random_leave_the_figures_honest():
 def test_one_lost_label_of_many_widens_the_interval_by_no_more_than_that_record():
     stream = everything(n=500)
     evaluation = Evaluation()
-    evaluation.arrive(stream.ids(), stream.scored(), stream.propensity)
-    evaluation.expire(["7"])
-    evaluation.label(stream.ids(), stream.y)
+    evaluation.add_records(stream.ids(), stream.scored(), stream.propensity)
+    evaluation.expire_requests(["7"])
+    evaluation.add_labels(stream.ids(), stream.y)
     accuracy = evaluation.since_start().committee.accuracy
     assert covers(accuracy, (stream.predicted == stream.y).mean())
     assert 0.0 < accuracy.high - accuracy.low <= 2.0 * 2.0 / 500
@@ -276,10 +281,10 @@ def test_patience_bounds_the_wait_and_the_memory():
     stream = everything(n=500)
     evaluation = Evaluation(patience=100, window=200)
     for i in range(500):
-        evaluation.arrive([str(i)], stream.scored(slice(i, i + 1)), [1.0])
+        evaluation.add_records([str(i)], stream.scored(slice(i, i + 1)), [1.0])
         assert len(evaluation._queue) <= 100 + 20
     assert evaluation.unanswered == 400
-    evaluation.label(["3"], [0])  # too late
+    evaluation.add_labels(["3"], [0])  # too late
     assert evaluation.since_start().answered == 0
 
 
@@ -306,8 +311,8 @@ def test_what_is_predicted_before_the_first_label_is_wrong_and_has_no_log_loss()
     none = Scored(
         np.array([None, None]), np.array([], dtype=object), np.zeros((2, 0)), np.zeros(2), 0
     )
-    evaluation.arrive(["a", "b"], none, np.ones(2))
-    evaluation.label(["a", "b"], ["x", "y"])
+    evaluation.add_records(["a", "b"], none, np.ones(2))
+    evaluation.add_labels(["a", "b"], ["x", "y"])
     report = evaluation.since_start()
     assert report.committee.accuracy.value == 0.0
     assert report.log_loss is None
@@ -375,9 +380,9 @@ def test_wrong_settings_are_refused(setting):
 def test_what_does_not_fit_the_records_is_refused():
     stream = made(13, n=10)
     with pytest.raises(DataError, match="ids"):
-        Evaluation().arrive(["1"], stream.scored(), stream.propensity)
+        Evaluation().add_records(["1"], stream.scored(), stream.propensity)
     with pytest.raises(DataError, match="propensity"):
-        Evaluation().arrive(stream.ids(), stream.scored(), np.zeros(10))
+        Evaluation().add_records(stream.ids(), stream.scored(), np.zeros(10))
 
 
 def test_a_state_survives_the_file_that_snapshots_are_kept_in(tmp_path):
@@ -390,4 +395,4 @@ def test_a_state_survives_the_file_that_snapshots_are_kept_in(tmp_path):
     resumed.resume(manifest["state"], arrays)
     for evaluation in (kept, resumed):
         stream.feed(evaluation, start=500)
-    assert kept.in_numbers() == resumed.in_numbers()
+    assert kept.to_json() == resumed.to_json()

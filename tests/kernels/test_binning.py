@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from streamboost.kernels.binning import choose_cuts, code_values
+from streamboost.kernels.binning import bin_values, choose_cuts
 from streamboost.trees.bins import _TAILS
 
 
@@ -14,7 +14,7 @@ def test_codes_are_those_of_a_search_among_the_cuts(n):
     missing = np.array([True, False, True])
     codes = np.empty((3, n), np.uint8)
     first = np.cumsum([0, *map(len, cuts)])
-    code_values(X, np.concatenate(cuts), first, missing, codes)
+    bin_values(X, np.concatenate(cuts), first, missing, codes)
     for f in range(3):
         gone = len(cuts[f]) + 1 if missing[f] else 0
         expected = np.where(np.isnan(X[:, f]), gone, np.searchsorted(cuts[f], X[:, f]))

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamboost.evaluation.sufficient_stats import MEAN_COLUMNS, JudgedRecords, SufficientStats
+from streamboost.evaluation.sufficient_stats import MEAN_COLUMNS, EvaluatedRecords, SufficientStats
 from tests import naive_tally
 
 
@@ -16,7 +16,7 @@ def test_every_sum_is_the_slow_twins(seed, n, K, some):
     truth = np.where(rng.random(n) < 0.5, rng.integers(0, K, n), -1)
     paid = rng.random((n, K))
     paid[rng.random(n) < 0.3] = np.nan
-    judged = JudgedRecords(P, predicted, truth, 20 * rng.random(n), paid if some else None)
+    judged = EvaluatedRecords(P, predicted, truth, 20 * rng.random(n), paid if some else None)
     tally = SufficientStats(K)
     tally.add(judged)
     wanted = naive_tally.sums(judged)
@@ -30,5 +30,7 @@ def test_every_sum_is_the_slow_twins(seed, n, K, some):
 
 def test_records_of_before_the_first_class_are_counted():
     tally = SufficientStats()
-    tally.add(JudgedRecords(np.zeros((4, 0)), np.full((4, 3), -1), np.full(4, -1), np.full(4, 9.0)))
-    assert tally.records == tally.n_unlabelled == 4
+    tally.add(
+        EvaluatedRecords(np.zeros((4, 0)), np.full((4, 3), -1), np.full(4, -1), np.full(4, 9.0))
+    )
+    assert tally.n_records == tally.n_unlabelled == 4

@@ -35,7 +35,7 @@ def test_gradient_and_hessian_of_a_pair_are_the_loss_derivatives(K):
     order = rng.permutation(50)[:30].astype(np.uint32)
     a, b = K - 1, 0
     g, h = np.empty(30, np.float32), np.empty(30, np.float32)
-    totals = pairs.pair_gradients(P, y, w, order, a, b, g, h)
+    totals = pairs.class_pair_gradients(P, y, w, order, a, b, g, h)
     direction = np.eye(K)[a] - np.eye(K)[b]
 
     def loss(t):
@@ -54,7 +54,7 @@ def test_gradient_and_hessian_of_a_pair_are_the_loss_derivatives(K):
 def test_the_pair_is_the_naive_one(seed, K, by_gain):
     rng, _, P, y, w = rows(seed, K=K)
     order = rng.permutation(50)[: rng.integers(1, 50)].astype(np.uint32)
-    found = pairs.choose_node_pair(P, y, w, order, by_gain)
+    found = pairs.choose_node_class_pair(P, y, w, order, by_gain)
     assert found == naive_logit.pair(P.astype(float), y, w, order, by_gain)
 
 
@@ -64,8 +64,8 @@ def test_the_two_choices_part_where_a_class_is_sure_of_itself():
     P = np.array([[0.5, 0.5, 0], [0.5, 0.5, 0], [0.3, 0, 0.7], [0, 1, 0], [0, 0, 1]], np.float32)
     order, w = np.arange(5, dtype=np.uint32), np.ones(5, np.float32)
     # H = .71 + .50 + 2 * .50 and .71 + .21 + 2 * .21: 2.7^2 / 2.21 = 3.30, 2.4^2 / 1.34 = 4.30.
-    assert pairs.choose_node_pair(P, y, w, order, True) == (0, 2)
-    assert pairs.choose_node_pair(P, y, w, order, False) == (0, 1)
+    assert pairs.choose_node_class_pair(P, y, w, order, True) == (0, 2)
+    assert pairs.choose_node_class_pair(P, y, w, order, False) == (0, 1)
 
 
 @pytest.mark.parametrize("by_gain", [True, False])
@@ -77,7 +77,7 @@ def test_the_pair_does_not_depend_on_the_order_of_the_rows(by_gain):
     w = np.full(700, 0.3, np.float32)
     for _ in range(10):
         order = rng.permutation(700).astype(np.uint32)
-        assert pairs.choose_node_pair(P, y, w, order, by_gain) == (0, 1)
+        assert pairs.choose_node_class_pair(P, y, w, order, by_gain) == (0, 1)
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -85,11 +85,11 @@ def test_the_statistic_sums_to_that_of_the_pair(wide):
     rng, _, P, y, w = rows(3)
     order = rng.permutation(50)[:30].astype(np.uint32)
     values = np.zeros(100, np.int64)
-    scale_g, scale_h = pairs.pair_statistic(
+    scale_g, scale_h = pairs.class_pair_statistic(
         P, y, w, order, True, 52.0 if wide else 30.0, wide, values
     )
     g, h = naive_logit.pair_derivatives(
-        P.astype(float), y, *pairs.choose_node_pair(P, y, w, order, True)
+        P.astype(float), y, *pairs.choose_node_class_pair(P, y, w, order, True)
     )
     if wide:
         total_g, total_h = values[0::2].sum(), values[1::2].sum()
@@ -126,7 +126,10 @@ def test_the_hand_worked_sums_and_pair():
     G, H = naive_logit.sums(UNIFORM.astype(float), LABELS, ONES, ORDER)
     np.testing.assert_allclose(G, [0.666667, -0.333333, -0.333333], atol=1e-6)
     np.testing.assert_allclose(H[0], [0.888889, -0.444444, -0.444444], atol=1e-6)
-    assert pairs.choose_node_pair(UNIFORM, LABELS, ONES, ORDER, True) == (0, 1)  # 2 ties with 1
+    assert pairs.choose_node_class_pair(UNIFORM, LABELS, ONES, ORDER, True) == (
+        0,
+        1,
+    )  # 2 ties with 1
 
 
 def test_the_hand_worked_leaves():

@@ -67,7 +67,7 @@ def test_multiplying_by_the_leaf_follows_the_softmax():
     values = rng.standard_normal((2, 5)).astype(np.float32)
     order = rng.permutation(50).astype(np.uint32)
     before = F.copy()
-    kernels.add_leaves_and_update(F, P, order, np.array([0, 30]), np.array([30, 50]), values)
+    kernels.update_softmax_by_leaves(F, P, order, np.array([0, 30]), np.array([30, 50]), values)
     before[order[:30]] += values[0]
     before[order[30:]] += values[1]
     np.testing.assert_array_equal(F, before)

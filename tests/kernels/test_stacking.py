@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from streamboost.kernels.stacking import (
     combine_experts,
     predict_linear,
-    predict_young,
+    predict_young_committee,
     update_fixed_share_weights,
     update_linear,
 )
@@ -89,7 +89,7 @@ def test_what_is_far_out_counts_as_no_further_than_the_furthest(sign):
 def test_a_young_committee_is_shrunk_to_the_class_shares():
     scores, columns = np.log([[0.75, 0.25]]), np.array([2, 0])
     said = np.empty((1, 3))
-    predict_young(scores, columns, 0.4, np.array([0.0, 3.0]), said)
+    predict_young_committee(scores, columns, 0.4, np.array([0.0, 3.0]), said)
     shares = np.array([1.0, 4.0, 1.0]) / 6.0  # one is added to each count; the third has none
     np.testing.assert_allclose(said[0], 0.4 * shares + 0.6 * np.array([0.25, 0.0, 0.75]))
 

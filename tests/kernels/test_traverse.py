@@ -18,7 +18,7 @@ def fitted():
 def test_scores_are_those_of_walking_each_tree(fitted):
     model, X = fitted
     np.testing.assert_allclose(
-        model.committee_.decision(X[:100]),
+        model.committee_.class_scores(X[:100]),
         naive.forest_scores(model.committee_, X[:100]),
         atol=1e-12,
     )
@@ -48,7 +48,7 @@ def test_scores_and_leaves_are_those_of_each_row_alone_also_of_wider_rows(n_cate
     alone = [forest.scores_and_leaves(committee.base, row[None], 9) for row in X]
     for n in (1, 20, 128, 129, 300):
         scores, leaves = forest.scores_and_leaves(committee.base, wide[:n], 9)
-        np.testing.assert_array_equal(scores, committee.decision(X[:n]))
+        np.testing.assert_array_equal(scores, committee.class_scores(X[:n]))
         np.testing.assert_array_equal(scores, np.concatenate([one for one, _ in alone[:n]]))
         np.testing.assert_array_equal(leaves, np.concatenate([one for _, one in alone[:n]]))
         np.testing.assert_array_equal(leaves, forest.leaf_indices(X[:n], 9))
@@ -78,8 +78,8 @@ def test_many_rows_get_the_scores_of_rows_that_walk(leaves):
     ).fit(X, y)
     committee = model.committee_
     assert len(committee.learners.values) == 3 * leaves
-    walked = [committee.decision(X[i : i + 100]) for i in range(0, len(X), 100)]
-    np.testing.assert_array_equal(committee.decision(X), np.concatenate(walked))
+    walked = [committee.class_scores(X[i : i + 100]) for i in range(0, len(X), 100)]
+    np.testing.assert_array_equal(committee.class_scores(X), np.concatenate(walked))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 9])
@@ -90,8 +90,8 @@ def test_so_do_rows_of_few_values_however_many_the_classes(n_classes):
     y = rng.integers(0, n_classes, len(X))
     model = SketchLogitBoostClassifier(n_estimators=5, random_state=0).fit(X, y)
     committee = model.committee_
-    walked = [committee.decision(X[i : i + 100]) for i in range(0, len(X), 100)]
-    np.testing.assert_array_equal(committee.decision(X), np.concatenate(walked))
+    walked = [committee.class_scores(X[i : i + 100]) for i in range(0, len(X), 100)]
+    np.testing.assert_array_equal(committee.class_scores(X), np.concatenate(walked))
 
 
 def places_by_walking(forest, leaf_of, X, n_trees):

@@ -87,12 +87,12 @@ class Following:
         """Take a batch; return what was asked for and what was trained."""
         learner, start = self.learner, len(self.rows)
         trainings = self.arrive() if batch.arrives else ()
-        rows = learner.with_lags(X[start : start + batch.n])
+        rows = learner.add_label_lags(X[start : start + batch.n])
         self.rows.extend(rows)
         ids = IDS[start : start + batch.n]
         scored = learner.score(rows)
         asked = learner.query(rows, scored, ids)
-        learner.expire([id for id in asked.ids if int(id) % 2])
+        learner.expire_requests([id for id in asked.ids if int(id) % 2])
         chances = dict(zip(asked.ids, asked.propensity.tolist(), strict=True))
         places = sorted({i for i in map(int, [*ids, *asked.ids]) if i % 2 == 0})
         if places:
@@ -109,8 +109,8 @@ class Following:
         return asked.ids, trainings
 
     def arrive(self):
-        running = self.learner.trainer.running
-        made = self.learner.trainer.wait(running.version) if running else None
+        running = self.learner.trainer.running_training
+        made = self.learner.trainer.wait_for_training(running.version) if running else None
         return self.learner.deploy(made)
 
 

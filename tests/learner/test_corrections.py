@@ -12,7 +12,7 @@ NEVER = Schedule(first=1_000)
 
 
 def labels_of(learner):
-    return learner._rows.sample().y.tolist()
+    return learner._rows.training_sample().y.tolist()
 
 
 def asked_and_learned(n=120, **settings):
@@ -30,7 +30,7 @@ def test_a_later_label_takes_the_place_of_the_one_before(kind):
     learn(learner, 0, 40)
     learner.learn([IDS[3]], X[3:4], ["other"])
     assert labels_of(learner) == [*Y[:3], "other", *Y[4:40]]
-    assert np.array_equal(learner._rows.sample().X, X[:40], equal_nan=True)
+    assert np.array_equal(learner._rows.training_sample().X, X[:40], equal_nan=True)
     assert learner.label_of(IDS[3]) == "other"
 
 
@@ -38,7 +38,7 @@ def test_the_columns_of_a_record_stay_as_they_were():
     learner = small(schedule=NEVER)
     learn(learner, 0, 5)
     learner.learn([IDS[2]], np.full((1, 3), 9.0), ["other"])
-    assert np.array_equal(learner._rows.sample().X, X[:5], equal_nan=True)
+    assert np.array_equal(learner._rows.training_sample().X, X[:5], equal_nan=True)
 
 
 def test_the_first_label_stays_where_that_is_the_rule():
@@ -158,11 +158,11 @@ def test_running_rates_subtract_what_was_counted():
     truth = ["fraud" if i % 7 == 0 else "ok" for i in range(700)]
     ids = [str(i) for i in range(700)]
     for learner, labels in ((corrected, first), (told, truth)):
-        rows = learner.arrive(values)
+        rows = learner.encode_arrivals(values)
         learner.learn(["f", "o"], rows[:2], ["fraud", "ok"], records=values[:2])
         learner.learn(ids, [None] * 700, labels, records=values)
     corrected.correct(ids, truth)
-    assert corrected.rows(values).tolist() == told.rows(values).tolist()
+    assert corrected.encode_records(values).tolist() == told.encode_records(values).tolist()
 
 
 def test_what_learns_label_by_label_learns_it_as_one_more_example():
@@ -194,7 +194,7 @@ def test_an_id_that_comes_back_is_the_last_whether_a_snapshot_was_taken_or_not()
     steady, moved = (small(schedule=NEVER) for _ in range(2))
     for learner in (steady, moved):
         learn(learner, 0, 30)
-        learner.rename("low", None)
+        learner.rename_class("low", None)
         if learner is moved:
             learner.snapshot()
         learn(learner, 0, 10)

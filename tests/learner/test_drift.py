@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.errors import DataError
 from streamboost.learner import QueryConfig, Schedule, StreamLearner, WorkingSet
-from streamboost.learner.drift import Detector
+from streamboost.learner.drift import RiseDetector
 
 DETECTORS = ("adwin", "page_hinkley", "kswin")
 RNG = np.random.default_rng(8)
@@ -27,7 +27,7 @@ def errors(*parts, seed=0):
 
 @pytest.mark.parametrize("kind", DETECTORS)
 def test_a_change_for_the_worse_is_found_and_where_it_began(kind):
-    (found_at, n), *more = found(Detector(kind, seed=1), errors((0.1, 600), (0.8, 150)))
+    (found_at, n), *more = found(RiseDetector(kind, seed=1), errors((0.1, 600), (0.8, 150)))
     assert found_at > 600
     assert abs(found_at + 1 - n - 600) <= 50
     assert not more
@@ -35,13 +35,13 @@ def test_a_change_for_the_worse_is_found_and_where_it_began(kind):
 
 @pytest.mark.parametrize("kind", DETECTORS)
 def test_a_change_for_the_better_is_none(kind):
-    assert found(Detector(kind, seed=1), errors((0.8, 600), (0.1, 300))) == []
+    assert found(RiseDetector(kind, seed=1), errors((0.8, 600), (0.1, 300))) == []
 
 
 @pytest.mark.parametrize("kind", DETECTORS)
 def test_a_change_is_found_from_where_it_began_also_after_a_bad_beginning(kind):
     last = None
-    detector = Detector(kind, seed=1)
+    detector = RiseDetector(kind, seed=1)
     for i, wrong in enumerate(errors((0.7, 60), (0.1, 900), (0.7, 100))):
         n = detector.update(wrong)
         last = last or (None if n is None else i + 1 - n)
@@ -51,11 +51,11 @@ def test_a_change_is_found_from_where_it_began_also_after_a_bad_beginning(kind):
 
 @pytest.mark.parametrize("kind", ["adwin", "page_hinkley"])
 def test_where_nothing_changes_nothing_is_found(kind):
-    assert found(Detector(kind, seed=1), errors((0.2, 20_000))) == []
+    assert found(RiseDetector(kind, seed=1), errors((0.2, 20_000))) == []
 
 
 def test_the_values_kept_are_bounded_and_a_long_quiet_time_hides_no_change():
-    detector = Detector("adwin", seed=1)
+    detector = RiseDetector("adwin", seed=1)
     lengths = []
     for wrong in errors((0.1, 9_000)):
         assert detector.update(wrong) is None
@@ -69,7 +69,7 @@ def test_the_values_kept_are_bounded_and_a_long_quiet_time_hides_no_change():
 @given(before=st.integers(0, 300), seed=st.integers(0, 5))
 def test_a_resumed_detector_finds_what_the_other_finds(kind, before, seed):
     values = errors((0.05, 200), (0.9, 100), seed=seed)
-    steady, resumed = Detector(kind, seed=seed), Detector(kind, seed=seed)
+    steady, resumed = RiseDetector(kind, seed=seed), RiseDetector(kind, seed=seed)
     first = found(steady, values[:before])
     resumed.resume(steady.state())
     assert len(first) <= 1
@@ -78,7 +78,7 @@ def test_a_resumed_detector_finds_what_the_other_finds(kind, before, seed):
 
 def test_a_detector_resumed_beyond_its_bound_goes_on_as_if_never_stopped():
     values = errors((0.1, 5_000), (0.6, 300))
-    steady, resumed = Detector("adwin", seed=0), Detector("adwin", seed=0)
+    steady, resumed = RiseDetector("adwin", seed=0), RiseDetector("adwin", seed=0)
     assert found(steady, values[:4_500]) == []
     resumed.resume(steady.state())
     assert found(resumed, values[4_500:]) == found(steady, values[4_500:]) != []
@@ -116,7 +116,7 @@ def test_drift_retrains_on_the_rows_since_the_change_and_drops_the_others():
     assert abs(int(held[0]) - 451) <= 5
     rows = X[held[0] - 1 : drift.labels]
     expected = one.estimator.train(rows, np.array(concept(rows, True)), seed=drift.seed)
-    np.testing.assert_array_equal(one.committee.decision(X), expected.decision(X))
+    np.testing.assert_array_equal(one.committee.class_scores(X), expected.class_scores(X))
     assert np.mean(one.predict(X) == np.array(concept(X, True))) > 0.95
 
 

@@ -63,7 +63,7 @@ def test_a_committee_is_trained_on_exactly_the_rows_up_to_its_label():
     learner = small()
     last = learn(learner, 0, 50)[-1]
     expected = learner.estimator.train(X[: last.labels], np.array(Y[: last.labels]), seed=last.seed)
-    np.testing.assert_array_equal(learner.committee.decision(X), expected.decision(X))
+    np.testing.assert_array_equal(learner.committee.class_scores(X), expected.class_scores(X))
 
 
 def test_weights_reach_the_training():
@@ -71,10 +71,10 @@ def test_weights_reach_the_training():
     learner = small(working_set=working_set, schedule=Schedule(growth=1.01, extend_every=None))
     last = learn(learner, 0, 50)[-1]
     expected = learner.estimator.train(
-        X[30:50], np.array(Y[30:50]), working_set.weigh(20), seed=last.seed
+        X[30:50], np.array(Y[30:50]), working_set.training_weights(20), seed=last.seed
     )
     assert last.labels == 50
-    np.testing.assert_array_equal(learner.committee.decision(X), expected.decision(X))
+    np.testing.assert_array_equal(learner.committee.class_scores(X), expected.class_scores(X))
 
 
 def test_extensions_add_rounds_to_the_committee():
@@ -195,7 +195,7 @@ def test_the_ledger_counts_what_was_asked_answered_and_given_up():
     n = len(requests)
     chances = [requests.propensity[0], np.nan]
     learner.learn([requests.ids[0], "unasked"], X[:2], Y[:2], propensity=chances)
-    learner.expire(requests.ids[1:3])
+    learner.expire_requests(requests.ids[1:3])
     ledger = learner.ledger
     assert (ledger.records, ledger.requests, ledger.answered, ledger.expired) == (100, n, 1, 2)
     assert ledger.pending == n - 3
@@ -207,7 +207,7 @@ def test_only_what_was_asked_for_is_answered_or_given_up_and_once():
     requests = learner.query(X[:100], learner.score(X[:100]), IDS[:100])
     first, second = requests.ids[:2]
     for _ in range(2):
-        learner.expire([first, "never asked for"])
+        learner.expire_requests([first, "never asked for"])
         learner.learn([first, second], X[:2], Y[:2], propensity=[0.2, 0.2])
     ledger = learner.ledger
     assert (ledger.answered, ledger.expired) == (1, 1)
@@ -280,7 +280,7 @@ def test_a_committee_of_more_columns_is_refused():
 def test_columns_may_join_and_the_next_training_uses_them():
     learner = small(schedule=Schedule(growth=50, extend_every=5))
     learn(learner, 0, 20)
-    learner.widen(4)
+    learner.widen_rows(4)
     wider = np.hstack([X, np.arange(300, dtype=np.float32)[:, None] % 2])
     labels = ["odd" if i % 2 else "even" for i in range(20, 80)]
     assert learner.score(wider[:2]).version == learner.committee.version
@@ -288,4 +288,4 @@ def test_columns_may_join_and_the_next_training_uses_them():
     assert trainings[0].kind == "retrain"
     assert learner.committee.n_features == 4
     with pytest.raises(DataError, match="may join but not leave"):
-        learner.widen(3)
+        learner.widen_rows(3)

@@ -33,7 +33,7 @@ def test_every_label_is_bought_once_and_the_last_are_trained_on():
         X[steps[-1].rows], steps[-1].labels
     )
     np.testing.assert_allclose(
-        steps[-1].committee.decision(X), whole.committee_.decision(X), atol=1e-6
+        steps[-1].committee.class_scores(X), whole.committee_.class_scores(X), atol=1e-6
     )
 
 
@@ -41,7 +41,7 @@ def test_each_buys_the_smallest_margins_of_the_committee_before():
     X, y = three_clouds()
     steps = learn(X, y, most=60)
     for before, after in pairwise(steps):
-        F = np.sort(before.committee.decision(X), axis=1)
+        F = np.sort(before.committee.class_scores(X), axis=1)
         margin = F[:, -1] - F[:, -2]  # the utility, as printed, is its reciprocal
         new = after.rows[len(before.rows) :]
         left = np.setdiff1d(np.arange(len(X)), after.rows)
@@ -67,9 +67,9 @@ def test_a_share_of_the_rows_is_scored_and_the_best_of_it_bought():
         def __getattr__(self, name):
             return getattr(self._committee, name)
 
-        def decision(self, X):
+        def class_scores(self, X):
             scored.append(len(X))
-            return self._committee.decision(X)
+            return self._committee.class_scores(X)
 
     scored = []
     X, y = three_clouds()
@@ -114,7 +114,7 @@ def test_asking_beats_drawing_at_random():
         *_, last = learn_from_pool(
             model, X[::2], lambda rows: y[::2][rows], strategy=strategy, **settings
         )
-        return (last.committee.decision(X[1::2]).argmax(axis=1) != y[1::2]).mean()
+        return (last.committee.class_scores(X[1::2]).argmax(axis=1) != y[1::2]).mean()
 
     asked, drawn = (np.mean([error(u, s) for s in range(2)]) for u in ("margin", "random"))
     assert asked < drawn - 0.01

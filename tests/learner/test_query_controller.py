@@ -5,7 +5,7 @@ import pytest
 
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.learner import QueryConfig, Schedule, StreamLearner
-from streamboost.predictions import evidence, score_with_committee
+from streamboost.predictions import score_with_committee, utility_inputs
 from streamboost.query.strategies import UTILITIES
 
 RNG = np.random.default_rng(1)
@@ -39,7 +39,7 @@ def test_every_doubt_of_the_scores_asks_where_the_classes_meet(strategy):
 
 
 def test_the_stages_votes_differ_where_the_classes_meet():
-    votes = evidence("votes", taught().committee, X)
+    votes = utility_inputs("votes", taught().committee, X)
     doubt = UTILITIES["vote_entropy"].measure(votes)
     assert np.median(DISTANCE[doubt > 0.8]) < 0.75 * np.median(DISTANCE[doubt < 0.2])
 
@@ -50,15 +50,17 @@ def test_a_requests_utility_is_that_of_the_committee_that_asks(strategy):
     requests = ask(learner, range(30, 60))
     rows = [int(i) for i in requests.ids]
     needs = learner.query_config.required_input
-    expected = learner.query_config.compute_utility(evidence(needs, learner.committee, X[rows]))
+    expected = learner.query_config.compute_utility(
+        utility_inputs(needs, learner.committee, X[rows])
+    )
     np.testing.assert_array_equal(requests.utility, expected)
 
 
 def test_a_stages_vote_is_the_class_it_would_predict():
     committee = small().train(X[:60], Y[:60], seed=1)
-    votes = evidence("votes", committee, X[:40])
+    votes = utility_inputs("votes", committee, X[:40])
     expected = np.zeros((40, 2))
-    for scores in committee.staged_decision(X[:40]):
+    for scores in committee.staged_scores(X[:40]):
         for row, winner in enumerate(scores.argmax(axis=1)):
             expected[row, winner] += 1 / 20
     np.testing.assert_allclose(votes, expected)
@@ -67,8 +69,8 @@ def test_a_stages_vote_is_the_class_it_would_predict():
 def test_evidence_is_taken_from_scores_where_they_are_given():
     committee = small().train(X[:60], Y[:60], seed=1)
     scored = score_with_committee(committee, X[:9])
-    assert evidence("margins", committee, X[:9], scored) is scored.margins
-    assert evidence("probabilities", committee, X[:9], scored) is scored.probabilities
+    assert utility_inputs("margins", committee, X[:9], scored) is scored.margins
+    assert utility_inputs("probabilities", committee, X[:9], scored) is scored.probabilities
 
 
 @pytest.mark.parametrize("mode", ["stream", "pool"])

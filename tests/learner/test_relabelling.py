@@ -80,7 +80,7 @@ def test_nobody_is_asked_again_who_has_answered_or_errs_much():
 
 def test_the_unreliable_are_told_from_the_reliable():
     learner, _, _ = streamed()
-    known = learner.annotators.in_numbers()
+    known = learner.annotators.to_json()
     assert set(known) == set(PEOPLE)
     reliable = {name: learner.annotators.get_or_create(name).reliability for name in PEOPLE}
     assert max(reliable[name] for name in POOR) < min(
@@ -97,7 +97,7 @@ def test_an_expired_request_about_a_label_leaves_it_as_it_was():
     more = learner.query_relabels()
     assert len(more)
     held = {id: learner.label_of(id) for id in more.ids}
-    learner.expire(more.ids)
+    learner.expire_requests(more.ids)
     assert {id: learner.label_of(id) for id in more.ids} == held
     assert learner.ledger.expired == before.expired + len(more)
     assert learner.ledger.pending == before.pending
@@ -112,7 +112,7 @@ def test_what_is_shared_is_compared_with_others_and_the_rest_with_predictions():
     annotators = Annotators()
     row = AnnotatedRow(1, [("ann", "ok")], guess="ok")
     annotators.observe(row)
-    assert annotators.in_numbers()["ann"] == {
+    assert annotators.to_json()["ann"] == {
         "labels": 1,
         "shared": 0,
         "agreed": 0,
@@ -122,13 +122,13 @@ def test_what_is_shared_is_compared_with_others_and_the_rest_with_predictions():
     row.add_vote("bob", "ok")
     annotators.observe(row)
     shared = {"labels": 1, "shared": 1, "agreed": 1, "judged": 0, "confirmed": 0}
-    assert annotators.in_numbers() == {"ann": shared, "bob": shared}
+    assert annotators.to_json() == {"ann": shared, "bob": shared}
 
 
 def doubts_of(rows, classes):
     """Return `LabelQuality` of rows by id: (votes, likely labels); the last vote holds."""
     kept, annotators = LabelledRows(WorkingSet(), np.random.SeedSequence(1)), Annotators()
-    kept.widen(2)
+    kept.widen_rows(2)
     for name in classes:
         kept.append(np.zeros(2, np.float32), name, 0, 1.0, 0)
     for id, (votes, likely) in rows.items():
@@ -146,12 +146,12 @@ def test_a_label_is_trusted_as_its_giver_and_the_prediction_speak_for_it():
     """Strangers are right nine times in ten, and 5.5 times in 6 once one agreed."""
     alone, rows = doubts_of({"1": ([("ann", "no")], [0.8, 0.2])}, ("yes", "no"))
     row, label = rows.find("1")[0], "no"
-    assert alone.trust(row, label) == pytest.approx(0.2 * 0.9 / (0.2 * 0.9 + 0.8 * 0.1))
+    assert alone.label_probability(row, label) == pytest.approx(0.2 * 0.9 / (0.2 * 0.9 + 0.8 * 0.1))
     votes = [("ann", "no"), ("bob", "no")]
     both, rows = doubts_of({"1": (votes, [0.8, 0.2])}, ("yes", "no"))
     right = 5.5 / 6.0
     wrong = 1.0 - right
-    assert both.trust(rows.find("1")[0], "no") == pytest.approx(
+    assert both.label_probability(rows.find("1")[0], "no") == pytest.approx(
         0.2 * right**2 / (0.2 * right**2 + 0.8 * wrong**2)
     )
 
@@ -164,10 +164,10 @@ def test_who_errs_shows_where_no_prediction_is_confident():
         rows[f"ann {i}"] = [("ann", truth)], likely[truth]
         rows[f"dan {i}"] = [("dan", truth if i < 45 else other)], likely[truth]
     doubts, _ = doubts_of(rows, "abc")
-    again = doubts.least_trusted(1_000, lambda id: True)
+    again = doubts.find_suspect_labels(1_000, lambda id: True)
     assert set(again.ids) == {f"dan {i}" for i in range(45, 90)}
     assert again.excluded_annotators == [["dan"]] * 45
-    weights = doubts.weights(np.arange(4, 184))
+    weights = doubts.training_weights(np.arange(4, 184))
     assert weights[::2].min() > 3 * weights[91::2].max()
 
 
@@ -175,7 +175,7 @@ def test_names_that_never_come_again_cannot_fill_the_memory():
     annotators = Annotators()
     for i in range(MOST_SOURCES + 50):
         annotators.observe(AnnotatedRow(i, [(f"name {i}", "ok")]))
-    assert len(annotators.in_numbers()) <= MOST_SOURCES + 1
+    assert len(annotators.to_json()) <= MOST_SOURCES + 1
 
 
 @pytest.mark.parametrize("relabel", [-0.1, 1.0, 0.95])

@@ -15,7 +15,7 @@ LABELS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 40)), max_size=120
 def kept(kind, size, seconds=None, n_features=1):
     rows = WorkingSet(kind=kind, size=size, seconds=seconds or (0.05 if kind == "time" else None))
     rows = rows.make_buffer(SEEDS)
-    rows.widen(n_features)
+    rows.widen_rows(n_features)
     return rows
 
 
@@ -97,7 +97,7 @@ def test_a_reservoir_keeps_every_row_with_the_same_chance():
     counts = np.zeros(60)
     for seed in range(600):
         rows = WorkingSet(kind="reservoir", size=12).make_buffer(np.random.SeedSequence(seed))
-        rows.widen(1)
+        rows.widen_rows(1)
         fill(rows, [(0, 1)] * 60)
         counts[rows.view().order - 1] += 1
     # Each count is binomial (600, 1/5): no one in 60 strays by 4.5 standard deviations.
@@ -112,7 +112,7 @@ def test_resumed_rows_go_on_as_if_never_stopped(kind, before, after, size, cut):
     resumed = kept(kind, size)
     resumed.resume(*rows.state())
     for one in (rows, resumed):
-        one.drop_before(cut)
+        one.drop_rows_before(cut)
         fill(one, after, first=len(before) + 1)
     assert_same(resumed.state(), rows.state())
 
@@ -123,7 +123,7 @@ def test_forgetting_drops_what_came_before_and_nothing_else(kind, labels, size, 
     rows = kept(kind, size)
     fill(rows, labels)
     before = rows.view().order.copy()
-    rows.drop_before(cut)
+    rows.drop_rows_before(cut)
     np.testing.assert_array_equal(rows.view().order, before[before >= cut])
     fill(rows, [(0, 0)] * (size - len(rows)), first=len(labels) + 1)
     assert len(rows) == size  # there is room again, also in a reservoir
@@ -148,6 +148,6 @@ def test_memory_does_not_grow_with_the_stream(kind):
 def test_rows_kept_from_before_a_feature_miss_it(kind):
     rows = kept(kind, 4)
     fill(rows, [(0, 1)])
-    rows.widen(2)
+    rows.widen_rows(2)
     fill(rows, [(1, 1)], first=2)
     np.testing.assert_array_equal(rows.view().X, np.array([[1, np.nan], [2, 2]], np.float32))

@@ -8,7 +8,7 @@ def trainings(schedule, labels, rounds=100):
     """The (label, kind) of every training of a stream where two classes are there at once."""
     done, progress, grown = [], None, 0
     for n in range(1, labels + 1):
-        kind = schedule.due(labels=n, progress=progress, rounds=grown)
+        kind = schedule.due_training(labels=n, progress=progress, rounds=grown)
         if kind is None:
             continue
         done.append((n, kind))
@@ -67,10 +67,13 @@ def test_young_committees_are_retrained_at_every_label():
 
 def test_growth_is_the_decimal_it_is_written_as():
     assert (
-        plain(growth=1.15).due(labels=115, progress=TrainingProgress(100, 100), rounds=1)
+        plain(growth=1.15).due_training(labels=115, progress=TrainingProgress(100, 100), rounds=1)
         == "retrain"
     )
-    assert plain(growth=1.15).due(labels=114, progress=TrainingProgress(100, 100), rounds=1) is None
+    assert (
+        plain(growth=1.15).due_training(labels=114, progress=TrainingProgress(100, 100), rounds=1)
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,20 +92,23 @@ def test_a_schedule_rests_until_the_first_label_that_may_make_a_training_due(
     schedule, retrained, trained, origin
 ):
     progress = TrainingProgress(retrained, trained)
-    until = schedule.idle_until(progress, origin)
+    until = schedule.min_labels_for_training(progress, origin)
     told = {"progress": progress, "rounds": 10, "origin": origin}
-    assert not any(schedule.due(labels=n, **told) for n in range(trained, until))
-    assert schedule.due(labels=until, **told) or until - origin >= 100
+    assert not any(schedule.due_training(labels=n, **told) for n in range(trained, until))
+    assert schedule.due_training(labels=until, **told) or until - origin >= 100
 
 
 def test_a_schedule_in_seconds_never_rests():
-    assert plain(growth=2, extend_seconds=5).idle_until(TrainingProgress(100, 100), 0) == 0
+    assert (
+        plain(growth=2, extend_seconds=5).min_labels_for_training(TrainingProgress(100, 100), 0)
+        == 0
+    )
 
 
 @pytest.mark.parametrize("growth", [1e308, 10**308])
 def test_a_growth_beyond_all_labels_never_asks_for_a_retraining(growth):
     progress = TrainingProgress(retrained=50, trained=50)
-    assert plain(growth=growth).due(labels=10**6, progress=progress, rounds=1) is None
+    assert plain(growth=growth).due_training(labels=10**6, progress=progress, rounds=1) is None
 
 
 def test_retrain_every_bounds_what_growth_asks():
@@ -123,7 +129,7 @@ def test_retrain_every_bounds_what_growth_asks():
 def test_of_tens_of_thousands_of_labels_it_takes_up_to_twice_as_many(labels, origin, wanted):
     schedule, progress = plain(growth=2, retrain_every=500), TrainingProgress(labels, labels)
     before, then = (
-        schedule.due(labels=labels + more, progress=progress, rounds=1, origin=origin)
+        schedule.due_training(labels=labels + more, progress=progress, rounds=1, origin=origin)
         for more in (wanted - 1, wanted)
     )
     assert (before, then) == (None, "retrain")
@@ -143,7 +149,9 @@ def test_extensions_fill_the_time_between_retrainings():
 
 def test_where_both_are_due_retraining_wins():
     schedule = plain(growth=2, extend_every=5)
-    assert schedule.due(labels=10, progress=TrainingProgress(5, 5), rounds=100) == "retrain"
+    assert (
+        schedule.due_training(labels=10, progress=TrainingProgress(5, 5), rounds=100) == "retrain"
+    )
 
 
 def test_a_committee_that_would_grow_too_large_is_retrained():
@@ -156,7 +164,7 @@ def timed(schedule, ticks):
     """The (place, kind) of every training where one label comes at each tick."""
     done, progress = [], TrainingProgress(1, 1, ticks[0], ticks[0])
     for n, tick in enumerate(ticks[1:], start=2):
-        kind = schedule.due(labels=n, progress=progress, rounds=1, tick=tick)
+        kind = schedule.due_training(labels=n, progress=progress, rounds=1, tick=tick)
         if kind is not None:
             done.append((n, kind))
             extends = kind == "extend"
@@ -196,5 +204,5 @@ def test_a_long_silence_makes_one_training_due_not_many():
 def test_growth_counts_from_the_last_drift():
     schedule = plain(growth=1.5)
     progress = TrainingProgress(retrained=1020, trained=1020)
-    assert schedule.due(labels=1029, progress=progress, rounds=1, origin=1000) is None
-    assert schedule.due(labels=1030, progress=progress, rounds=1, origin=1000) == "retrain"
+    assert schedule.due_training(labels=1029, progress=progress, rounds=1, origin=1000) is None
+    assert schedule.due_training(labels=1030, progress=progress, rounds=1, origin=1000) == "retrain"

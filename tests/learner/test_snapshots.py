@@ -76,21 +76,21 @@ class Run:
         if name == "learn":
             return self.learner.learn(IDS[where], rows, Y[where], tick=n, propensity=[0.5] * n)
         if name == "expire":
-            return self.learner.expire(IDS[where])
+            return self.learner.expire_requests(IDS[where])
         if name == "swap":
             self.first_committee = self.first_committee or self.learner.committee
             return self.learner.deploy(self.first_committee)
         if name == "foreign":
             return self.learner.deploy(foreign())
         if name == "arrive":
-            running = self.learner.trainer.running
+            running = self.learner.trainer.running_training
             return self.learner.deploy(
-                self.learner.trainer.wait(running.version) if running else None
+                self.learner.trainer.wait_for_training(running.version) if running else None
             )
         if name in ("retrain", "pause", "resume_training"):
             return getattr(self.learner.trainer, name)()
         self.width += 1
-        return self.learner.widen(self.width)
+        return self.learner.widen_rows(self.width)
 
 
 def assert_same_answer(first, second):

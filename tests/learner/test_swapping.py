@@ -20,7 +20,7 @@ def test_a_swapped_committee_serves_under_the_next_version():
     made = learner.committee.version
     learner.deploy(old)
     assert learner.score(X).version == made + 1
-    np.testing.assert_array_equal(learner.committee.decision(X), old.decision(X))
+    np.testing.assert_array_equal(learner.committee.class_scores(X), old.class_scores(X))
     learner.deploy(replace(small().estimator.train(X, np.array(Y), seed=1), version=99))
     assert learner.committee.version == made + 2
     (training, *_) = learn(learner, 20, 21)
@@ -50,7 +50,7 @@ def test_a_swapped_committee_of_another_family_serves_until_a_training_anew(rest
     learner.deploy(foreign)
     if restart:
         learner = StreamLearner.restore(learner.snapshot())
-    np.testing.assert_array_equal(learner.committee.decision(X), foreign.decision(X))
+    np.testing.assert_array_equal(learner.committee.class_scores(X), foreign.class_scores(X))
     (training,) = learn(learner, 30, 35)
     assert training.kind == "retrain"
     assert [t.kind for t in learn(learner, 35, 40)] == ["extend"]

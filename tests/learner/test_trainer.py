@@ -33,7 +33,9 @@ def learn(learner, start, stop, labels=Y):
 
 def arrive(learner):
     """Swap in what the thread is at; return what was started then."""
-    return learner.deploy(learner.trainer.wait(learner.trainer.running.version))
+    return learner.deploy(
+        learner.trainer.wait_for_training(learner.trainer.running_training.version)
+    )
 
 
 class Held(SketchLogitBoostClassifier):
@@ -50,8 +52,8 @@ def test_a_thread_trains_while_scoring_and_learning_go_on():
     learner = StreamLearner(Held(n_estimators=3), schedule=Schedule(training="background"))
     Held.go.clear()
     (training,) = learn(learner, 0, 30)
-    assert learner.trainer.running == training
-    assert learner.trainer.finished() is None
+    assert learner.trainer.running_training == training
+    assert learner.trainer.finished_committee() is None
     assert learner.score(X[:5]).version == 0
     Held.go.set()
     arrive(learner)
@@ -62,18 +64,18 @@ def test_what_a_thread_trains_is_what_would_have_been_trained_inline():
     beside, inline = small(training="background"), small()
     (training,) = learn(beside, 0, 5)
     assert (training, learn(beside, 5, 90)) == (learn(inline, 0, 5)[0], ())
-    committee = beside.trainer.wait(training.version)
+    committee = beside.trainer.wait_for_training(training.version)
     expected = inline.estimator.train(
         X[: training.labels], np.array(Y[: training.labels]), seed=training.seed
     )
-    np.testing.assert_array_equal(committee.decision(X), expected.decision(X))
+    np.testing.assert_array_equal(committee.class_scores(X), expected.class_scores(X))
 
 
 def test_a_committee_serves_from_the_swap_on_and_not_before():
     learner = small(training="background")
     learn(learner, 0, 30)
-    made = learner.trainer.wait(1)
-    assert learner.trainer.finished() is made
+    made = learner.trainer.wait_for_training(1)
+    assert learner.trainer.finished_committee() is made
     assert learner.committee is None
     learner.deploy(made)
     assert learner.committee is made
@@ -102,22 +104,24 @@ def test_a_training_in_a_thread_is_begun_again_after_a_restore():
     learner = small(training="background")
     learn(learner, 0, 60)
     restored = StreamLearner.restore(learner.snapshot())
-    assert restored.trainer.running == learner.trainer.running
+    assert restored.trainer.running_training == learner.trainer.running_training
     for one in (learner, restored):
         arrive(one)
-    np.testing.assert_array_equal(restored.committee.decision(X), learner.committee.decision(X))
+    np.testing.assert_array_equal(
+        restored.committee.class_scores(X), learner.committee.class_scores(X)
+    )
 
 
 def test_a_committee_from_elsewhere_gives_up_the_training_under_way():
     learner = small(training="background")
     learn(learner, 0, 30)
-    given_up = learner.trainer.wait(1)
+    given_up = learner.trainer.wait_for_training(1)
     other = learner.estimator.train(X, np.array(Y), seed=9)
     learner.deploy(other)
-    assert learner.trainer.running is None
+    assert learner.trainer.running_training is None
     assert learner.committee.version == 2
     with pytest.raises(DataError, match="version 1 cannot be waited for: nothing is"):
-        learner.trainer.wait(1)
+        learner.trainer.wait_for_training(1)
     (training,) = learn(learner, 30, 31)
     assert training.version == 3
     learner.deploy(given_up)
@@ -132,9 +136,9 @@ def test_what_goes_wrong_in_a_thread_is_raised_where_its_committee_is_taken():
     learner = StreamLearner(Failing(), schedule=Schedule(training="background"))
     learn(learner, 0, 30)
     with pytest.raises(MemoryError, match="no room"):
-        learner.trainer.wait(1)
+        learner.trainer.wait_for_training(1)
     with pytest.raises(MemoryError, match="no room"):
-        learner.trainer.finished()
+        learner.trainer.finished_committee()
 
 
 @pytest.fixture
@@ -173,7 +177,7 @@ def test_a_challenger_that_makes_fewer_errors_serves_from_the_label_that_settles
 
 def test_a_challenger_may_be_promoted_before_the_labels_settle_it_also_while_paused(judging):
     challenger = judging.trainer.challenger
-    judging.trainer.pause()
+    judging.trainer.pause_training()
     assert judging.trainer.promote() == ()
     assert judging.committee is challenger
     assert judging.trainer.challenger is None
@@ -207,8 +211,8 @@ def test_the_first_committee_has_nobody_to_beat():
 def test_while_paused_labels_are_kept_and_nothing_is_trained_or_swapped():
     learner = small(training="background")
     learn(learner, 0, 30)
-    learner.trainer.pause()
-    learner.deploy(learner.trainer.wait(1))
+    learner.trainer.pause_training()
+    learner.deploy(learner.trainer.wait_for_training(1))
     assert learn(learner, 30, 60) == ()
     assert learner.committee is None
     assert learner.n_labels == 60

@@ -39,8 +39,8 @@ def test_a_record_of_weight_two_is_trained_on_as_two(working_set):
 def test_weights_join_those_by_age():
     learner = small(schedule=ONCE, working_set=WorkingSet(weights="half_life", half_life=1))
     learn(learner, 0, 4, weight=[1, 1, 1, 10])
-    by_age = learner.working_set.weigh(4)
-    np.testing.assert_allclose(learner._rows.sample().weight, by_age * [1, 1, 1, 10])
+    by_age = learner.working_set.training_weights(4)
+    np.testing.assert_allclose(learner._rows.training_sample().weight, by_age * [1, 1, 1, 10])
 
 
 def test_equal_weights_of_one_change_nothing():
@@ -59,7 +59,7 @@ def test_a_weight_of_zero_teaches_nothing(schedule):
         learner.query(X[60:90], learner.score(X[60:90]), IDS[60:90])
     weight = np.tile([0.0, 1.0], 15)
     learn(told, 60, 90, weight=weight)
-    untold.expire([IDS[i] for i in range(60, 90, 2)])
+    untold.expire_requests([IDS[i] for i in range(60, 90, 2)])
     odd = list(range(61, 90, 2))
     untold.learn([IDS[i] for i in odd], X[odd], [Y[i] for i in odd])
     assert_same(told.snapshot(), untold.snapshot())

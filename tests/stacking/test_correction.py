@@ -55,7 +55,9 @@ def test_corrections_make_no_versions_and_leave_the_committee_alone():
     learner, plain = following(), following(correction_rounds=0)
     assert learn(learner, 0, 100) == learn(plain, 0, 100)
     learner.score(X)
-    np.testing.assert_array_equal(learner.committee.decision(X), plain.committee.decision(X))
+    np.testing.assert_array_equal(
+        learner.committee.class_scores(X), plain.committee.class_scores(X)
+    )
     assert learner.score(X).version == plain.score(X).version
 
 
@@ -71,7 +73,7 @@ def test_predictions_do_not_depend_on_how_labels_are_cut_into_batches_or_when_re
 def test_columns_that_join_are_corrected_by_from_the_next_training_on():
     learner = following()
     learn(learner, 0, 60)
-    learner.widen(4)
+    learner.widen_rows(4)
     wider = np.column_stack([X, RUNS]).astype(np.float32)
     scored = []
     for i in range(60, 130):

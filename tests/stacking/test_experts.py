@@ -94,7 +94,7 @@ def test_a_learner_restored_at_every_step_says_the_same_bit_for_bit(delay):
         if start == 52:
             width = 5  # columns join
             for one in (steady, stopped):
-                one.widen(width)
+                one.widen_rows(width)
         first = served(steady, start, start + 13, delay=delay, width=width)
         for i in range(start, start + 13):
             stopped = StreamLearner.restore(stopped.snapshot())
@@ -191,6 +191,6 @@ def test_a_committee_may_serve_before_there_are_labels():
     learner = small()
     learner.deploy(SketchLogitBoostClassifier(n_estimators=3).train(X, np.array(Y), seed=1))
     scored = learner.score(X)
-    own = learner.committee.probabilities(learner.committee.decision(X))
+    own = learner.committee.probabilities(learner.committee.class_scores(X))
     np.testing.assert_array_equal(scored.labels, learner.committee.classes[own.argmax(axis=1)])
     assert learn(learner, 0, 1) == ()

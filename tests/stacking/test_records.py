@@ -45,7 +45,7 @@ def served(learning, values, labels, *, batch=8, delay=5, restored=None):
     for at, start in enumerate(range(0, len(values), batch)):
         if restored is not None and at % restored == 0:
             learning = StreamLearner.restore(learning.snapshot())
-        X = learning.arrive(values[start : start + batch])
+        X = learning.encode_arrivals(values[start : start + batch])
         ids = [str(i) for i in range(start, start + len(X))]
         scores = learning.score(X)
         asked = set(learning.query(X, scores, ids).ids)
@@ -110,7 +110,7 @@ def test_rows_not_given_are_made_when_they_are_learned_one_after_another():
     ids = [str(i) for i in range(60)]
     made.learn(ids, [None] * 60, labels, records=values)
     for id, value, label in zip(ids, values, labels, strict=True):
-        given.learn([id], given.arrive([value]), [label], records=[value])
+        given.learn([id], given.encode_arrivals([value]), [label], records=[value])
     assert_same(made.snapshot(), given.snapshot())
 
 
@@ -119,8 +119,8 @@ def test_columns_that_join_amid_rows_learned_together_are_missing_in_the_others(
     together, apart = learner(), learner()
     for one in (together, apart):
         one.learn(["a", "b"], [None] * 2, ["low", "high"], records=values[:2])
-    rows = together.arrive(values)
-    apart.arrive(values)
+    rows = together.encode_arrivals(values)
+    apart.encode_arrivals(values)
     together.learn([str(i) for i in range(60)], rows, labels, records=values)
     for i in range(60):
         apart.learn([str(i)], [rows[i]], labels[i : i + 1], records=values[i : i + 1])
@@ -140,7 +140,7 @@ def test_ids_that_come_again_are_blended_as_said_last():
     values, labels = mixed(80, seed=5)
     one = learner(query=QueryConfig(budget=1.0))
     for i in range(0, 80, 4):
-        X = one.arrive(values[i : i + 4])
+        X = one.encode_arrivals(values[i : i + 4])
         one.query(X, one.score(X), ["same"] * 4)
         one.learn(["same"] * 4, X, labels[i : i + 4], records=values[i : i + 4])
     assert len(one._stacking._cache) == 0
@@ -150,12 +150,12 @@ def test_ids_that_come_again_are_blended_as_said_last():
 def test_a_learner_without_features_takes_no_records_and_one_with_them_needs_them():
     plain, of_records = StreamLearner(), learner()
     with pytest.raises(DataError, match="takes arrays: give it features="):
-        plain.arrive([(1.0,)])
+        plain.encode_arrivals([(1.0,)])
     with pytest.raises(DataError, match="takes arrays: give it features="):
-        plain.rows([(1.0,)])
+        plain.encode_records([(1.0,)])
     with pytest.raises(DataError, match="without features, which cannot use them"):
         plain.learn(["a"], [[1.0]], ["x"], records=[(1.0,)])
-    row = of_records.arrive([(1.0, "red", 0, "so")])
+    row = of_records.encode_arrivals([(1.0, "red", 0, "so")])
     with pytest.raises(DataError, match="records is missing"):
         of_records.learn(["a"], row, ["x"])
     with pytest.raises(DataError, match="2 records for 1 rows"):
@@ -177,7 +177,7 @@ def test_predictions_for_other_records_are_refused_and_nothing_waits():
     values, labels = mixed(40, seed=7)
     one = learner()
     one.learn([str(i) for i in range(40)], [None] * 40, labels, records=values)
-    X = one.arrive(values[:3])
+    X = one.encode_arrivals(values[:3])
     before = one.snapshot()
     with pytest.raises(DataError, match="2 predictions for 3 records"):
         one.query(X, one.score(X[:2]), ["a", "b", "c"])

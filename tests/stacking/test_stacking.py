@@ -59,7 +59,7 @@ def test_log_probabilities_are_added_by_weight_and_normalized():
 
 def test_the_first_expert_is_the_committee():
     scored = blend_of("transitions").score(two(), X[:9])
-    own = two().probabilities(two().decision(X[:9]))
+    own = two().probabilities(two().class_scores(X[:9]))
     np.testing.assert_allclose(np.exp(scored.experts[0]), own)
 
 
@@ -130,7 +130,7 @@ def test_a_row_that_was_overwritten_since_it_was_scored_is_judged_as_it_is_now()
 def test_no_expert_is_surer_than_it_may_be():
     sure = SketchLogitBoostClassifier(n_estimators=60, learning_rate=1.0, min_child_weight=0.0)
     committee = sure.train(X[:100], np.where(np.arange(100) < 50, "a", "b"), seed=1)
-    assert committee.probabilities(committee.decision(X[:100])).min() < np.exp(-6)
+    assert committee.probabilities(committee.class_scores(X[:100])).min() < np.exp(-6)
     scored = blend_of("transitions").score(committee, X[:100])
     assert scored.experts.min() == -6.0
 

@@ -121,7 +121,7 @@ def test_committees_whose_labels_are_the_whole_working_set_are_removed():
 
 def test_renamed_classes_train_the_committees_again():
     learner, _, X = changed()
-    learner.rename("high", "very high")
+    learner.rename_class("high", "very high")
     assert set(learner.predict(X)) <= {"low", "very high"}
     assert learner._stacking.young.members
     X, y = changing(300, 0, seed=3)
@@ -135,7 +135,7 @@ def test_renamed_classes_train_the_committees_again():
 def test_after_all_classes_were_dropped_labels_of_others_are_learned():
     learner, _, X = changed()
     for label in ("high", "low"):
-        learner.rename(label, None)
+        learner.rename_class(label, None)
     for i in range(40):
         learner.learn([f"new {i}"], X[i : i + 1], ["ab"[int(X[i, 0] > 0.5)]])
     assert set(learner.predict(X)) == {"a", "b"}
@@ -146,7 +146,7 @@ def test_columns_may_join_after_they_were_trained():
     learner, _, X = changed()
     young = learner._stacking.young
     widths = lambda: {one.committee.n_features for one in young.trained_committees}  # noqa: E731
-    learner.widen(5)
+    learner.widen_rows(5)
     assert widths() == {3}
     wider = np.hstack([X, np.full((len(X), 2), np.nan, dtype=np.float32)])
     assert set(learner.predict(wider)) == {"low", "high"}
@@ -166,6 +166,6 @@ def test_they_are_an_expert_of_the_committee_alone():
     learner, right, X = changed(experts=["committee", "young"])
     assert set(learner.expert_weights) == {"committee", "young"}
     assert right[1_250:].mean() > 0.6
-    alone = learner.committee.classes[learner.committee.decision(X).argmax(axis=1)]
+    alone = learner.committee.classes[learner.committee.class_scores(X).argmax(axis=1)]
     learner._stacking.young = None
     np.testing.assert_array_equal(learner.score(X).labels, alone)

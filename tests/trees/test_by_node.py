@@ -9,7 +9,7 @@ from streamboost.kernels import softmax as kernels
 from streamboost.trees.bins import Bins
 from streamboost.trees.by_node import grow_with_node_statistics
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import gradient_statistic, pair_statistic
+from streamboost.trees.statistics import class_pair_statistic, gradient_statistic
 
 
 def grower(seed, n=120, **limits):
@@ -80,7 +80,7 @@ def test_a_tree_of_pairs_is_the_naive_one(seed, wide, monkeypatch):
     kernels.softmax(F, P)
     w = rng.integers(1, 3, 120).astype(np.float32)
     buffer = np.empty(240, np.int64)
-    tree = grow_with_node_statistics(grow, lambda rows: pair_statistic(P, y, w, rows, buffer))
+    tree = grow_with_node_statistics(grow, lambda rows: class_pair_statistic(P, y, w, rows, buffer))
 
     def choose(rows):
         g, h = naive_logit.pair_derivatives(

@@ -97,13 +97,13 @@ def test_old_trees_answer_as_before_and_new_ones_as_they_were_grown(seed, n_cate
         tree.values = rng.random((tree.n_leaves, 3)).astype(np.float32)
         builder = ForestBuilder(forest, bins)
         builder.append_round([tree])
-        forest = builder.freeze()
-        forest.check(3)
+        forest = builder.build()
+        forest.validate(3)
 
         scores = np.zeros((len(X), 3))
         last = len(forest.roots) - 1
         forest.add_scores(X, scores, (last, last + 1))
-        np.testing.assert_array_equal(scores, tree.values[tree.leaf_of_row(len(X))])
+        np.testing.assert_array_equal(scores, tree.values[tree.leaf_indices(len(X))])
         for x in X[:40]:
             place = naive_categories.leaf_of(forest, forest.roots[last], x)
             single = np.zeros((1, 3))
@@ -133,7 +133,7 @@ def test_codes_stay_distinct_whatever_comes(trainings):
         assert sorted(now.values()) == list(range(1, len(known) + 1))
         assert all(now[v] == code for v, code in before.items())
         assert len(readings[0].origin) == len(known) + 1
-        categories.check(1)
+        categories.validate(1)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +147,6 @@ def test_codes_stay_distinct_whatever_comes(trainings):
 )
 def test_a_damaged_table_is_refused(name, value):
     whole, _ = CategoryCodes().merge_categories({1: bins_of([4, 6])})
-    whole.check(2)
+    whole.validate(2)
     with pytest.raises(ModelFileError, match="damaged"):
-        replace(whole, **{name: value}).check(2)
+        replace(whole, **{name: value}).validate(2)

@@ -7,7 +7,7 @@ from slow import seeds
 
 from streamboost.errors import ModelFileError
 from streamboost.kernels.traverse import FOREST_NODE
-from streamboost.trees.explained import contributions, importances
+from streamboost.trees.explained import feature_importances, shap_values
 from streamboost.trees.forest import Forest
 
 
@@ -50,7 +50,7 @@ def random_rows(rng, n, n_features):
 
 def same_as_naive(forest, X):
     np.testing.assert_allclose(
-        contributions(forest, X), naive_shap.contributions(forest, forest.cover, X), atol=1e-12
+        shap_values(forest, X), naive_shap.contributions(forest, forest.cover, X), atol=1e-12
     )
 
 
@@ -87,38 +87,38 @@ def test_a_way_of_a_hundred_features_still_sums_to_the_score():
     X[:5] = np.where(X[:5] > 0, 9.0, -9.0)
     scores = np.zeros((50, 3))
     forest.add_scores(X, scores)
-    np.testing.assert_allclose(contributions(forest, X).sum(axis=2), scores, atol=1e-10)
+    np.testing.assert_allclose(shap_values(forest, X).sum(axis=2), scores, atol=1e-10)
 
 
 def test_trees_of_one_leaf_only_add_to_what_is_expected():
     forest = random_forest(np.random.default_rng(1), 0, 2, n_trees=2)
-    found = contributions(forest, np.zeros((3, 2), dtype=np.float32))
+    found = shap_values(forest, np.zeros((3, 2), dtype=np.float32))
     np.testing.assert_array_equal(found[:, :, :2], 0.0)
     np.testing.assert_allclose(found[:, :, 2], np.tile(forest.values.sum(axis=0), (3, 1)))
-    np.testing.assert_array_equal(importances(forest, 2), [0.0, 0.0])
+    np.testing.assert_array_equal(feature_importances(forest, 2), [0.0, 0.0])
 
 
 def test_the_unit_of_the_covers_does_not_matter():
     rng = np.random.default_rng(2)
     forest = random_forest(rng, 4, 5)
     X = random_rows(rng, 5, 5)
-    before = contributions(forest, X)
+    before = shap_values(forest, X)
     forest.cover[:] *= 1024.0
-    np.testing.assert_array_equal(contributions(forest, X), before)
+    np.testing.assert_array_equal(shap_values(forest, X), before)
 
 
 def test_importances_are_shares_of_the_gain():
     forest = random_forest(np.random.default_rng(3), 4, 3)
     gains = np.zeros(4)
     np.add.at(gains, forest.nodes["feature"], forest.gain.astype(float))
-    np.testing.assert_allclose(importances(forest, 4), gains / gains.sum())
+    np.testing.assert_allclose(feature_importances(forest, 4), gains / gains.sum())
 
 
 @pytest.mark.parametrize("name", ["gain", "cover"])
 def test_what_explains_is_checked_as_all_else_is(name):
     arrays = random_forest(np.random.default_rng(4), 3, 2).to_arrays()
-    Forest.from_arrays(arrays).check(2)
+    Forest.from_arrays(arrays).validate(2)
     with pytest.raises(ModelFileError, match="differ in number"):
-        Forest.from_arrays(arrays | {name: arrays[name][1:]}).check(2)
+        Forest.from_arrays(arrays | {name: arrays[name][1:]}).validate(2)
     with pytest.raises(ModelFileError, match="negative"):
-        Forest.from_arrays(arrays | {name: arrays[name] - 2}).check(2)
+        Forest.from_arrays(arrays | {name: arrays[name] - 2}).validate(2)

@@ -51,11 +51,11 @@ def test_rows_end_where_the_packed_tree_sends_them(seed, n_layers, categorical):
     tree.values = np.arange(tree.n_leaves, dtype=np.float32)[:, None]
     builder = Forest.empty(1).builder(bins)
     builder.append_round([tree])
-    forest = builder.freeze()
-    forest.check(4)
+    forest = builder.build()
+    forest.validate(4)
     scores = np.zeros((len(X), 1))
     forest.add_scores(X, scores)
-    np.testing.assert_array_equal(scores[:, 0], tree.leaf_of_row(len(X)))
+    np.testing.assert_array_equal(scores[:, 0], tree.leaf_indices(len(X)))
 
 
 def test_each_layer_raises_the_criterion():
@@ -80,7 +80,7 @@ def test_gains_of_layers_are_in_one_unit():
 def test_a_leaf_sums_over_its_sampled_rows():
     _, X, pull, _, grow = make(3)
     tree = layered(grow, pull, 3)
-    leaf = tree.leaf_of_row(len(X))
+    leaf = tree.leaf_indices(len(X))
     for values in (pull, np.stack([pull, pull**2], axis=1)):
         expected = [values[leaf == m].sum(axis=0) for m in range(tree.n_leaves)]
         np.testing.assert_allclose(tree.leaf_sums(values), expected)

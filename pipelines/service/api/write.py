@@ -10,7 +10,7 @@ from streamboost.connectors.messages.decoding import LONGEST_ID
 from streamboost.connectors.messages.labels import LONGEST_LABEL, label_from_json
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import ConfigurationError
-from streamboost.escaping import escaped
+from streamboost.escaping import escape_line
 from streamboost.pipelines.service.api.common import (
     FOR_OPERATORS,
     CurrentUser,
@@ -95,7 +95,7 @@ class CommandIn(_RequestBody):
         try:
             self.to_command()
         except ConfigurationError as error:  # pydantic fails on half a surrogate pair
-            raise ValueError(escaped(str(error))) from None
+            raise ValueError(escape_line(str(error))) from None
         return self
 
     def to_command(self) -> Command:

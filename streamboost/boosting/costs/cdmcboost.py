@@ -23,7 +23,7 @@ _LONGEST = 8.0  # bound of max |u| a in the line search, which is unbounded for 
 _CLOSE = 1e-10
 
 
-class _CoordinateDescent(SimplexAlgorithm):
+class _CDMCBoost(SimplexAlgorithm):
     """Algorithm of CD-MCBoost: each round adds a ±1 tree to one coordinate of the predictor.
 
     This is the next coordinate for which a tree lowers the risk.
@@ -63,7 +63,7 @@ class _CoordinateDescent(SimplexAlgorithm):
         if np.abs(edges).sum() / statistic.scale <= _LEAST_EDGE * by_group[tree.rows].sum():
             return None
         mass = np.zeros((2, 3, 3))
-        up = answer[tree.leaf_of_row(len(y))] > 0
+        up = answer[tree.leaf_indices(len(y))] > 0
         rows = tree.rows
         np.add.at(mass, (up[rows].astype(int), group[y[rows]]), by_group[rows])
         slope = np.stack([difference, -difference]) / 2
@@ -177,4 +177,4 @@ class CDMCBoostClassifier(SimplexClassifier):
     max_leaf_nodes: int | None = 2
 
     def _create_algorithm(self) -> Algorithm:
-        return _CoordinateDescent(self.learning_rate)
+        return _CDMCBoost(self.learning_rate)

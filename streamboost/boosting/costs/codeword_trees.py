@@ -24,7 +24,7 @@ Step = Literal["exact", "bound"]
 _LEAST_EDGE = 1e-10  # share of the risk; a smaller edge may be a rounding error
 
 
-class _CodewordTrees(SimplexAlgorithm):
+class _CodewordTreeAlgorithm(SimplexAlgorithm):
     """Algorithm of GD-MCBoost and AdaBoost-Cost: each round grows a tree that predicts classes."""
 
     def __init__(self, learning_rate: float, step: Step) -> None:
@@ -149,7 +149,7 @@ class GDMCBoostClassifier(SimplexClassifier):
     """
 
     def _create_algorithm(self) -> Algorithm:
-        return _CodewordTrees(self.learning_rate, "exact")
+        return _CodewordTreeAlgorithm(self.learning_rate, "exact")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -213,4 +213,4 @@ class AdaBoostCostClassifier(SimplexClassifier):
     step: Step = "bound"
 
     def _create_algorithm(self) -> Algorithm:
-        return _CodewordTrees(self.learning_rate, self.step)
+        return _CodewordTreeAlgorithm(self.learning_rate, self.step)

@@ -26,7 +26,7 @@ __all__ = [
     "LEAST_GAIN",
     "CoupledAlgorithm",
     "CoupledState",
-    "CoupledTrees",
+    "CoupledTreeAlgorithm",
     "loss_bound",
     "optimal_coefficients",
 ]
@@ -48,7 +48,7 @@ class CoupledState:
     n_records: float
 
     @classmethod
-    def of_rows(
+    def from_rows(
         cls, data: TrainingData, scores: np.ndarray, plus: np.ndarray, minus: np.ndarray
     ) -> "CoupledState":
         """Create the state of training rows; `plus`, `minus` (K, K) are the `Costs.subcosts`."""
@@ -111,11 +111,13 @@ class CoupledAlgorithm(Algorithm):
         self._learning_rate = learning_rate
         self._smoothing = smoothing
         self._costs = costs
-        self.link: Link = "costs" if costs.is_decoded else "sigmoid"
+        self.link: Link = "costs" if costs.predicts_least_cost else "sigmoid"
 
     def cost_matrix(self, n_classes: int) -> np.ndarray:
         """Return the cost matrix (K, K) if predictions need one, else an empty array."""
-        return self._costs.checked_matrix(n_classes) if self._costs.is_decoded else NO_COSTS
+        return (
+            self._costs.checked_matrix(n_classes) if self._costs.predicts_least_cost else NO_COSTS
+        )
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return the constant scores of least loss (K,), or the base scores of `committee`."""
@@ -133,16 +135,16 @@ class CoupledAlgorithm(Algorithm):
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> CoupledState:
         """Create the state of the training rows from their `scores` (n, K)."""
-        return CoupledState.of_rows(data, scores, *self._costs.subcosts(len(data.classes)))
+        return CoupledState.from_rows(data, scores, *self._costs.subcosts(len(data.classes)))
 
     def _optimal_coefficients(self, total: np.ndarray, difference: np.ndarray) -> np.ndarray:
         return optimal_coefficients(total, difference, self._smoothing * float(total.mean()))
 
 
-class CoupledTrees(CoupledAlgorithm):
+class CoupledTreeAlgorithm(CoupledAlgorithm):
     """Base class of the boosting algorithms that minimise the coupled loss with trees."""
 
     def update_state(self, state: CoupledState, trees: Sequence[Tree]) -> None:
         """Add the leaf values of the trees to the scores of all rows."""
         for tree in trees:
-            state.scores += tree.values[tree.leaf_of_row(len(state.scores))]
+            state.scores += tree.values[tree.leaf_indices(len(state.scores))]

@@ -7,7 +7,7 @@ import numpy as np
 from streamboost.boosting.costs.coupled_loss import (
     LEAST_GAIN,
     CoupledState,
-    CoupledTrees,
+    CoupledTreeAlgorithm,
     loss_bound,
     optimal_coefficients,
 )
@@ -24,7 +24,7 @@ __all__ = ["AdaBoostMHClassifier"]
 _SMOOTHING = 1e-3  # of the base scores, as in `RebelClassifier`
 
 
-class _RealValuedTrees(CoupledTrees):
+class _AdaBoostMH(CoupledTreeAlgorithm):
     """Algorithm of AdaBoost.MH: each round grows a tree with half log odds as leaf values."""
 
     def grow_round(self, state: CoupledState, grower: Grower) -> list[Tree]:
@@ -109,4 +109,4 @@ class AdaBoostMHClassifier(BoostingClassifier):
     min_child_weight: float = 0.0
 
     def _create_algorithm(self) -> Algorithm:
-        return _RealValuedTrees(self.learning_rate, _SMOOTHING, Costs())
+        return _AdaBoostMH(self.learning_rate, _SMOOTHING, Costs())

@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval
 from streamboost.boosting.costs.coupled_loss import (
     LEAST_GAIN,
     CoupledState,
-    CoupledTrees,
+    CoupledTreeAlgorithm,
     loss_bound,
 )
 from streamboost.boosting.costs.similarity_rounds import SimilarityAlgorithm
@@ -26,7 +26,7 @@ from streamboost.trees.tree import Tree
 __all__ = ["RebelClassifier"]
 
 
-class _SignTrees(CoupledTrees):
+class _SignTreeAlgorithm(CoupledTreeAlgorithm):
     """Algorithm of REBEL: each round grows a tree of leaf values ±1, layer by layer (section 4.4).
 
     The first split is the stump of least loss (equation 4.10). In each further layer, the
@@ -221,7 +221,7 @@ class RebelClassifier(BoostingClassifier):
                 refinements=self.refinements,
                 standardize=bool(self.standardize),
             )
-        return _SignTrees(self.learning_rate, self.smoothing, costs, self.max_depth)
+        return _SignTreeAlgorithm(self.learning_rate, self.smoothing, costs, self.max_depth)
 
     def _max_leaf_nodes_for_classes(self, n_classes: int) -> int:
         return 2  # per stump; a tree is composed of stumps

@@ -15,7 +15,7 @@ from streamboost.boosting.costs.coupled_loss import (
     optimal_coefficients,
 )
 from streamboost.boosting.costs.subcosts import Costs
-from streamboost.boosting.similarities import Frame, Similarities, Similarity
+from streamboost.boosting.similarities import CoordinateSystem, Similarities, Similarity
 from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import DataError
 from streamboost.kernels import similarity as kernels
@@ -34,7 +34,7 @@ _SIGN_ROUNDS = 20
 
 
 @dataclass(slots=True)
-class _PointsState(CoupledState):
+class _DistinctRowState(CoupledState):
     """State of the distinct rows, `points` (U, D), each with the summed weights of its rows."""
 
     points: np.ndarray
@@ -73,7 +73,7 @@ class SimilarityAlgorithm(CoupledAlgorithm):
         has another number of columns than `data`.
         """
         if committee is None:
-            self._frame = Frame.fit(data.X, data.weight, standardize=self._standardize)
+            self._frame = CoordinateSystem.fit(data.X, data.weight, standardize=self._standardize)
         else:  # the committee's points keep the coordinates of the first training
             assert isinstance(committee.learners, Similarities)
             if committee.n_features != data.X.shape[1]:
@@ -90,7 +90,7 @@ class SimilarityAlgorithm(CoupledAlgorithm):
 
     def initial_state(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
-    ) -> _PointsState:
+    ) -> _DistinctRowState:
         """Create the state of the distinct points from the `scores` (n, K) of the rows."""
         points, first, place = np.unique(
             self._frame(data.X), axis=0, return_index=True, return_inverse=True
@@ -100,9 +100,11 @@ class SimilarityAlgorithm(CoupledAlgorithm):
         np.add.at(mass, (place.ravel(), data.y), data.weight)
         with np.errstate(divide="ignore"):
             log_plus, log_minus = (np.log(mass @ c) for c in self._costs.subcosts(K))
-        return _PointsState(scores[first], log_plus, log_minus, float(data.weight.sum()), points)
+        return _DistinctRowState(
+            scores[first], log_plus, log_minus, float(data.weight.sum()), points
+        )
 
-    def grow_round(self, state: _PointsState, grower: Grower) -> list[Similarity]:
+    def grow_round(self, state: _DistinctRowState, grower: Grower) -> list[Similarity]:
         """Return a list of one similarity, or an empty list if none lowers the loss."""
         plus, minus = state.weights()
         search = _SimilaritySearch(state.points, plus - minus, plus + minus)
@@ -115,7 +117,7 @@ class SimilarityAlgorithm(CoupledAlgorithm):
         a *= self._learning_rate
         return [Similarity(state.points[best.points], best.reach, best.values, a)]
 
-    def update_state(self, state: _PointsState, trees: Sequence[Similarity]) -> None:
+    def update_state(self, state: _DistinctRowState, trees: Sequence[Similarity]) -> None:
         """Add the values of the similarities to the scores of all points."""
         for learner in trees:
             state.scores += learner.values[:, None] * learner.coefficients

@@ -88,7 +88,7 @@ class SimplexAlgorithm(Algorithm):
         """Add the leaf values of the trees to the scores of all rows."""
         state.rounds += 1
         for tree in trees:
-            state.z += tree.values[tree.leaf_of_row(len(state.y))]
+            state.z += tree.values[tree.leaf_indices(len(state.y))]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

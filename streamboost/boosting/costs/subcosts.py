@@ -34,7 +34,7 @@ class Costs:
     kind: Subcosts = "paper"
 
     @property
-    def is_decoded(self) -> bool:
+    def predicts_least_cost(self) -> bool:
         """Whether predictions minimise the expected cost; else the largest score is predicted."""
         return self.matrix is not None and self.kind == "paper"
 

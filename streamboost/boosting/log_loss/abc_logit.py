@@ -6,12 +6,12 @@ from typing import Literal
 
 import numpy as np
 
-from streamboost.boosting.log_loss.logit import TreePerClass
+from streamboost.boosting.log_loss.logit import TreePerClassAlgorithm
 from streamboost.boosting.log_loss.parameters import NewtonTreesClassifier
 from streamboost.boosting.log_loss.softmax import (
     SoftmaxState,
     add_leaf_values,
-    empty_unless_improved,
+    trees_if_improved,
 )
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import pairs
@@ -26,7 +26,7 @@ Base = Literal["worst", "search"]
 _TIE = 1e-9  # relative tolerance of ties between losses; the first class wins a tie
 
 
-class _ABCLogitBoost(TreePerClass):
+class _ABCLogitBoost(TreePerClassAlgorithm):
     """Algorithm of ABC-LogitBoost: each round grows K-1 trees, one per class but the base class."""
 
     def __init__(self, learning_rate: float, l2_regularization: float, base: Base) -> None:
@@ -42,11 +42,11 @@ class _ABCLogitBoost(TreePerClass):
                 for pair in combinations(range(K), 2)
             }
             rounds = [[t for pair, t in of_pair.items() if base in pair] for base in range(K)]
-            return empty_unless_improved(_round_of_least_loss(state, rounds), grower)
+            return trees_if_improved(_round_of_least_loss(state, rounds), grower)
         own = state.probabilities[np.arange(len(state.y)), state.y].astype(np.float64)
         loss = -state.weight * np.log(np.maximum(own, 1e-30))
         base = int(np.bincount(state.y, weights=loss, minlength=K).argmax())
-        return empty_unless_improved(
+        return trees_if_improved(
             [self._grow_tree_of_class_pair(state, grower, k, base) for k in range(K) if k != base],
             grower,
         )
@@ -55,7 +55,7 @@ class _ABCLogitBoost(TreePerClass):
         self, state: SoftmaxState, grower: Grower, raised_class: int, lowered_class: int
     ) -> Tree:
         g, h = np.empty((2, len(state.y)), dtype=np.float32)
-        sums = pairs.pair_gradients(
+        sums = pairs.class_pair_gradients(
             state.probabilities,
             state.y,
             state.weight,

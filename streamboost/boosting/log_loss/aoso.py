@@ -9,15 +9,15 @@ from streamboost.boosting.log_loss.parameters import NewtonTreesClassifier
 from streamboost.boosting.log_loss.softmax import (
     SoftmaxAlgorithm,
     SoftmaxState,
-    empty_unless_improved,
     leaf_values,
+    trees_if_improved,
 )
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import pairs
 from streamboost.kernels import softmax as kernels
 from streamboost.trees.by_node import grow_with_node_statistics
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import Statistic, pair_statistic
+from streamboost.trees.statistics import Statistic, class_pair_statistic
 from streamboost.trees.tree import Tree
 
 __all__ = ["AOSOLogitBoostClassifier"]
@@ -47,12 +47,12 @@ class _AOSOLogitBoost(SoftmaxAlgorithm):
 
         def statistic_of_node(rows: np.ndarray) -> tuple[Statistic, float]:
             args = state.probabilities, state.y, state.weight, rows, buffer
-            return pair_statistic(*args, self._by_gain)
+            return class_pair_statistic(*args, self._by_gain)
 
         tree = grow_with_node_statistics(grower, statistic_of_node)
         values = leaf_values(self._leaf, state, tree, self._l2)
         tree.values = (self._learning_rate * values).astype(np.float32)
-        return empty_unless_improved([tree], grower)
+        return trees_if_improved([tree], grower)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -10,9 +10,9 @@ from streamboost.boosting.log_loss.parameters import NewtonTreesClassifier
 from streamboost.boosting.log_loss.softmax import (
     RowState,
     add_leaf_values,
-    empty_unless_improved,
     leaf_values,
     smoothed_class_shares,
+    trees_if_improved,
 )
 from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.training_data import TrainingData
@@ -66,7 +66,7 @@ class _KLogitBoost(Algorithm):
         tree = grower(vector_statistic(NEWTON_SUMS, state.derivatives()))
         values = leaf_values(kernels.leaf_steps_independent, state, tree, self._l2, _CLAMP)
         tree.values = (self._learning_rate * values).astype(np.float32)
-        return empty_unless_improved([tree], grower)
+        return trees_if_improved([tree], grower)
 
     def update_state(self, state: _KLogitState, trees: Sequence[Tree]) -> None:
         add_leaf_values(state.scores, trees)

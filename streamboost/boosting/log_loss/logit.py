@@ -7,7 +7,7 @@ from streamboost.boosting.log_loss.softmax import (
     CLAMP,
     SoftmaxAlgorithm,
     SoftmaxState,
-    empty_unless_improved,
+    trees_if_improved,
 )
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import softmax as kernels
@@ -15,10 +15,10 @@ from streamboost.trees.grower import Grower
 from streamboost.trees.statistics import gradient_statistic
 from streamboost.trees.tree import Tree
 
-__all__ = ["LogitBoostClassifier", "TreePerClass"]
+__all__ = ["LogitBoostClassifier", "TreePerClassAlgorithm"]
 
 
-class TreePerClass(SoftmaxAlgorithm):
+class TreePerClassAlgorithm(SoftmaxAlgorithm):
     """Base class of algorithms in which each tree changes the scores along one class direction."""
 
     def grow_tree(
@@ -42,7 +42,7 @@ class TreePerClass(SoftmaxAlgorithm):
         return tree
 
 
-class _LogitBoost(TreePerClass):
+class _LogitBoost(TreePerClassAlgorithm):
     """Algorithm of LogitBoost: each round grows K trees, one per class.
 
     The trees of a round are grown on the same probabilities.
@@ -56,7 +56,7 @@ class _LogitBoost(TreePerClass):
             sums = kernels.class_gradients(state.probabilities, state.y, state.weight, k, g, h)
             centred = (np.eye(K)[k] - 1 / K) * (K - 1) / K
             trees.append(self.grow_tree(state, grower, (g, h, *sums), centred))
-        return empty_unless_improved(trees, grower)
+        return trees_if_improved(trees, grower)
 
 
 class LogitBoostClassifier(NewtonTreesClassifier):

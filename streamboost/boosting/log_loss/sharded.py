@@ -24,20 +24,20 @@ from streamboost.kernels.growing.sketch import (
     RandomDraws,
     RoundWorkspace,
     SketchRows,
-    order_by_sample,
+    order_sampled_first,
     select_features,
 )
 from streamboost.trees.grower import HistogramPool
 from streamboost.trees.sums import AllReduce, ThreadAllReduce
 
-__all__ = ["ShardRounds", "run_in_threads"]
+__all__ = ["ShardTrainer", "run_in_threads"]
 
 _A_TURN = 8
 """Leaves split per turn: a tree of 80 leaves takes 14 turns, and a tenth of its splits are unused.
 """
 
 
-class ShardRounds:
+class ShardTrainer:
     """Grows the trees of rounds of SketchLogitBoost, together with the other shards.
 
     Each shard has its own object, and all shards get equal trees. `limits` (1,) LIMITS are in the
@@ -97,20 +97,20 @@ class ShardRounds:
         limits["min_child"] = max(1.0, float(limits["min_child"][0]) * scale_h)
         limits["l2"] = l2 * scale_h
         columns, joint = select_features(self._coded, features, wide)
-        n_rows = order_by_sample(is_sampled, work.order)
+        n_rows = order_sampled_first(is_sampled, work.order)
         trained, rest = work.order[:n_rows], work.order[n_rows:]
         tree, growing = self._grow_tree_on_all_shards(limits, columns, joint, trained)
         size, n_leaves = len(tree), (len(tree) + 1) // 2
         n_sets = int(columns.categorical[tree["feature"][tree["left"] >= 0]].sum())
         told = np.zeros(size + n_sets * CODES, dtype=np.int64)
-        shards.count_rows(tree, size, columns, trained, told)
+        shards.count_node_rows(tree, size, columns, trained, told)
         self._total.sum_over_shards(told)
-        shards.partition_unsampled(tree, size, columns, told, rest, growing)
+        shards.partition_unsampled_rows(tree, size, columns, told, rest, growing)
         n_classes = rows.probabilities.shape[1]
         flat = np.empty(n_leaves * (2 * n_classes + 1), dtype=np.int64)
         sums, weights = flat[:-n_leaves].reshape(2, n_leaves, n_classes), flat[-n_leaves:]
         ends, worth = np.empty((4, n_leaves), dtype=np.int64), scale_h / scale_g / scale_g
-        shards.sum_leaves(
+        shards.assign_and_sum_leaves(
             tree, size, columns, worth, rows, is_sampled, trained, rest, ends, sums, weights
         )
         self._total.sum_over_shards(flat)
@@ -159,7 +159,7 @@ class ShardRounds:
 
 @contextmanager
 def run_in_threads(
-    rounds: Sequence[ShardRounds], shard_slices: Sequence[slice], all_reduce: ThreadAllReduce
+    rounds: Sequence[ShardTrainer], shard_slices: Sequence[slice], all_reduce: ThreadAllReduce
 ) -> Iterator[Callable[[RandomDraws], GrownTrees]]:
     """Yield a function that takes random draws, and returns the trees of these rounds.
 

@@ -12,7 +12,7 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from streamboost.boosting.log_loss.parameters import LogLossClassifier
-from streamboost.boosting.log_loss.sharded import ShardRounds, run_in_threads
+from streamboost.boosting.log_loss.sharded import ShardTrainer, run_in_threads
 from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm
 from streamboost.boosting.loop import Algorithm, BoostingParameters, RoundSampler
 from streamboost.boosting.training_data import TrainingData
@@ -27,8 +27,8 @@ from streamboost.kernels.growing.sketch import (
 from streamboost.kernels.softmax import softmax
 from streamboost.trees.forest import ForestBuilder
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import newton_format
-from streamboost.trees.sums import ThreadAllReduce, weights_in_units
+from streamboost.trees.statistics import choose_gradient_format
+from streamboost.trees.sums import ThreadAllReduce, quantize_weights
 
 __all__ = ["SketchLogitBoostClassifier"]
 
@@ -71,7 +71,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         """Create the state of the rows: probabilities, and weights as integers."""
         P = scores.astype(np.float32)
         softmax(P, P)
-        records, scale = weights_in_units(data.weight, data.all_reduce)
+        records, scale = quantize_weights(data.weight, data.all_reduce)
         n_alike = len(P) // max(len(records), 1)  # an array (1,) is for all rows
         total = np.array([records.sum() * n_alike])
         data.all_reduce.sum_over_shards(total)
@@ -84,7 +84,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
     ) -> None:
         """Train `n_rounds` rounds, many per kernel call, and append them to `builder`."""
         grow, n, n_classes = sampling.grow, sampling.n_rows, state.probabilities.shape[1]
-        weight, lot, kind, channels = newton_format(state.weight, state.total, n)
+        weight, lot, kind, channels = choose_gradient_format(state.weight, state.total, n)
         most = min(grow.max_leaf_nodes, n)  # no tree has more leaves than rows
         limits = grow.tree_limits(kind, channels)
         limits["max_leaf_nodes"] = most
@@ -93,7 +93,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         leaf = np.zeros(len(weight), dtype=np.uint16)
         factors = np.ones((most, n_classes), dtype=np.float32)
         rows = SketchRows(state.y, weight, state.probabilities, leaf, factors, state.records)
-        with self._yield_function_that_grows_rounds(rows, sampling, limits) as grown_of:
+        with self._round_grower(rows, sampling, limits) as grown_of:
             for n_next, features, chosen in sampling.draw_batches(
                 n_rounds, max(1, _ROWS_A_CALL // n)
             ):
@@ -103,7 +103,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
                 builder.append_rounds(grown.nodes, grown.sizes, grown.values, weights)
 
     @contextmanager
-    def _yield_function_that_grows_rounds(
+    def _round_grower(
         self, rows: SketchRows, sampling: RoundSampler, limits: np.ndarray
     ) -> Iterator[Callable[[RandomDraws], GrownTrees]]:
         """Context manager: yields a function that grows one tree per round for the given draws.
@@ -115,14 +115,14 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         n_threads = min(self._n_jobs, n // _ROWS_A_THREAD)
         given = limits, self._learning_rate, CLAMP
         if shard is not None:
-            rounds = ShardRounds(rows, coded, *given, shard.total)
+            rounds = ShardTrainer(rows, coded, *given, shard.total)
             yield rounds
             sampling.grow.n_adds += rounds.n_adds
         elif n_threads > 1:
             all_reduce = ThreadAllReduce(n_threads)
             cuts = [slice(n * i // n_threads, n * (i + 1) // n_threads) for i in range(n_threads)]
             of_each = [
-                ShardRounds(
+                ShardTrainer(
                     rows.slice_rows(at), coded.slice_rows(at), *given, all_reduce.for_thread(i)
                 )
                 for i, at in enumerate(cuts)

@@ -18,10 +18,10 @@ __all__ = [
     "SoftmaxAlgorithm",
     "SoftmaxState",
     "add_leaf_values",
-    "empty_unless_improved",
     "leaf_values",
     "smoothed_class_shares",
-    "softmax_base",
+    "softmax_base_scores",
+    "trees_if_improved",
 ]
 
 CLAMP = 4.0
@@ -55,7 +55,9 @@ class SoftmaxState(RowState):
         if len(trees) == 1:
             (tree,) = trees
             ends = np.stack([tree.start, tree.stop, tree.rest_start, tree.rest_stop])
-            kernels.add_tree_and_update(*args, tree.rows, tree.rest, ends, tree.values, self.rounds)
+            kernels.update_softmax_by_tree(
+                *args, tree.rows, tree.rest, ends, tree.values, self.rounds
+            )
         else:
             add_leaf_values(self.scores, trees)
             kernels.softmax(*args)
@@ -72,8 +74,8 @@ class SoftmaxAlgorithm(Algorithm):
         self._l2 = l2_regularization
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Return the base scores (K,): log class shares less their mean; see `softmax_base`."""
-        return softmax_base(data, committee)
+        """Return the base scores (K,): log class shares less mean; see `softmax_base_scores`."""
+        return softmax_base_scores(data, committee)
 
     def initial_state(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
@@ -89,7 +91,7 @@ class SoftmaxAlgorithm(Algorithm):
         state.add_trees(trees)
 
 
-def softmax_base(data: TrainingData, committee: Committee | None) -> np.ndarray:
+def softmax_base_scores(data: TrainingData, committee: Committee | None) -> np.ndarray:
     """Return the base scores of a softmax model, float64 (K,): log class shares less their mean.
 
     If `committee` is extended, its classes keep their base scores. The base score of a new class is
@@ -103,7 +105,7 @@ def softmax_base(data: TrainingData, committee: Committee | None) -> np.ndarray:
     known = len(committee.classes)
     if known == len(share):
         return committee.base
-    F = committee.decision(data.X)
+    F = committee.class_scores(data.X)
     top = F.max(axis=1)
     level = _mean_over_shards(data, top + np.log(np.exp(F - top[:, None]).sum(axis=1)))
     new = level + np.log(share[known:] / share[:known].sum())
@@ -147,7 +149,7 @@ def leaf_values(
     return values
 
 
-def empty_unless_improved(trees: list[Tree], grower: Grower) -> list[Tree]:
+def trees_if_improved(trees: list[Tree], grower: Grower) -> list[Tree]:
     """Return the trees, or an empty list, which ends the training, if they do not help.
 
     A tree helps if it has a split, or if it changes the scores of all rows. The trees are always

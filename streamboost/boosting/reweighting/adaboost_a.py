@@ -12,7 +12,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.reweighting.row_weights import Criterion
-from streamboost.boosting.reweighting.voting_trees import VoteState, VotingClassifier, VotingTrees
+from streamboost.boosting.reweighting.voting_trees import (
+    VoteState,
+    VotingClassifier,
+    VotingTreeAlgorithm,
+)
 from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import ConfigurationError
 
@@ -21,7 +25,7 @@ __all__ = ["AdaBoostAClassifier", "log_geometric_weights", "log_zipf_weights"]
 InitialDistribution = Literal["uniform", "geometric", "zipf"] | Any
 
 
-class _AdaBoostA(VotingTrees):
+class _AdaBoostA(VotingTreeAlgorithm):
     """Algorithm of AdaBoost.A: trees are grown and evaluated with different row weights."""
 
     def __init__(

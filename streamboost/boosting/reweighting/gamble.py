@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from streamboost.boosting.committee import Model
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.reweighting.gamble_round import Gamble
+from streamboost.boosting.reweighting.gamble_round import GambleAlgorithm
 from streamboost.boosting.reweighting.gamble_step import LEAST_WEIGHT, Step
 from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
 from streamboost.boosting.training_data import apply_class_weight, training_data
@@ -153,7 +153,7 @@ class GambleClassifier(ClassWeightClassifier):
     def _create_algorithm(self) -> Algorithm:
         if self.weak_learner is not None:
             raise ConfigurationError(_NO_COMMITTEE)
-        return Gamble(self.learning_rate, self.step, floor=self.weight_floor)
+        return GambleAlgorithm(self.learning_rate, self.step, floor=self.weight_floor)
 
     def _fit_validated_rows(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
         self.__dict__.pop("committee_", None)

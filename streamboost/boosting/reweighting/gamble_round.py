@@ -17,10 +17,10 @@ from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.grower import Grower
 from streamboost.trees.tree import Tree
 
-__all__ = ["Gamble"]
+__all__ = ["GambleAlgorithm"]
 
 
-class Gamble(Algorithm):
+class GambleAlgorithm(Algorithm):
     """Algorithm of GAMBLE: each round grows a weighted tree for the exponential loss.
 
     Classes without rows keep their scores, and have no effect on the other classes.
@@ -63,7 +63,7 @@ class Gamble(Algorithm):
 
     def row_weights(self, state: ExponentialState) -> np.ndarray:
         """Return the weight per record of each row, float64 (n,)."""
-        weight = state.weight()
+        weight = state.record_weights()
         return np.maximum(weight, self._floor) if len(state.present) > 2 else weight
 
     def grow_round(self, state: ExponentialState, grower: Grower) -> list[Tree]:
@@ -71,9 +71,9 @@ class Gamble(Algorithm):
         K, present = state.n_classes, state.present
         if len(present) < 2:
             return []
-        statistic = state.statistic(self.row_weights(state), self._kind)
+        statistic = state.tree_statistic(self.row_weights(state), self._kind)
         tree = grower(statistic)
-        leaf = tree.leaf_of_row(len(state.y))
+        leaf = tree.leaf_indices(len(state.y))
         mass = class_weights_of_leaves(leaf, state.y, statistic.values, (tree.n_leaves, K))[
             :, present
         ]

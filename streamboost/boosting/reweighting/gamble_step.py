@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = ["LEAST_WEIGHT", "Step", "default_step", "leaf_step", "quasi_newton_step"]
+__all__ = ["LEAST_WEIGHT", "Step", "default_leaf_step", "leaf_step", "quasi_newton_step"]
 
 Step = Literal["paper", "scaled", "line", "exact"]
 
@@ -24,7 +24,7 @@ _MANY = (
 _RAREST = 1e-5  # least class share, below the resolution of any leaf
 
 
-def default_step(n_classes: int) -> Step:
+def default_leaf_step(n_classes: int) -> Step:
     """Return the name of the leaf step that is used for `n_classes` classes by default."""
     return "scaled" if n_classes <= _MANY else "exact"
 
@@ -49,7 +49,7 @@ def leaf_step(
         ``"line"``: the printed step, scaled to the least loss of the leaf.
         ``"exact"``: the leaf's optimum (K - 1)(log q_k - mean log q), as in SAMME.R. The shares q
         are smoothed by one record and at least 1e-5.
-        None: a choice by the number of classes, see `default_step`.
+        None: a choice by the number of classes, see `default_leaf_step`.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def leaf_step(
            [-4.8,  2.4,  2.4]])
     """
     K = class_weights.shape[1]
-    step = step or default_step(K)
+    step = step or default_leaf_step(K)
     total = class_weights.sum(axis=1, keepdims=True)
     share = np.divide(class_weights, total, out=np.full_like(class_weights, 1 / K), where=total > 0)
     if step == "exact":

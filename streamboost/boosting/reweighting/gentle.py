@@ -5,7 +5,7 @@ from sklearn.utils import Tags
 
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.reweighting.gamble_round import Gamble
+from streamboost.boosting.reweighting.gamble_round import GambleAlgorithm
 from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
 from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import DataError
@@ -74,7 +74,7 @@ class GentleAdaBoostClassifier(ClassWeightClassifier):
     """
 
     def _create_algorithm(self) -> Algorithm:
-        return Gamble(self.learning_rate, "scaled")
+        return GambleAlgorithm(self.learning_rate, "scaled")
 
     def _boost_committee(
         self,

@@ -8,9 +8,9 @@ import numpy as np
 
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.reweighting.gamble_round import Gamble
+from streamboost.boosting.reweighting.gamble_round import GambleAlgorithm
 from streamboost.boosting.reweighting.row_weights import ExponentialState
-from streamboost.boosting.reweighting.voting_trees import VotingClassifier, VotingTrees
+from streamboost.boosting.reweighting.voting_trees import VotingClassifier, VotingTreeAlgorithm
 from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.grower import Grower
 from streamboost.trees.tree import Tree
@@ -37,7 +37,7 @@ class _OneVsAll(Algorithm):
     family = "one against all"
     link = "sigmoid"
 
-    def __init__(self, booster: VotingTrees | Gamble) -> None:
+    def __init__(self, booster: VotingTreeAlgorithm | GambleAlgorithm) -> None:
         """Wrap a binary `booster`, whose score of the second class is half the log odds."""
         self._booster = booster
 
@@ -83,7 +83,7 @@ class _OneVsAll(Algorithm):
     def update_state(self, state: _OneVsAllState, trees: Sequence[Tree]) -> None:
         for k, tree in zip(state.grown, trees, strict=True):
             problem: ExponentialState = state.problems[k]
-            f = tree.values[tree.leaf_of_row(len(problem.y)), k]
+            f = tree.values[tree.leaf_indices(len(problem.y)), k]
             problem.own_score += np.where(problem.y == 1, f, -f)
 
 
@@ -168,8 +168,8 @@ class OneVsAllAdaBoostClassifier(VotingClassifier):
 
     def _create_algorithm(self) -> Algorithm:
         if self.variant == "gentle":
-            return _OneVsAll(Gamble(self.learning_rate, "scaled", self.criterion))
-        return _OneVsAll(VotingTrees(self.learning_rate, self.criterion))
+            return _OneVsAll(GambleAlgorithm(self.learning_rate, "scaled", self.criterion))
+        return _OneVsAll(VotingTreeAlgorithm(self.learning_rate, self.criterion))
 
     def _max_leaf_nodes_for_classes(self, n_classes: int) -> int:
         return self.max_leaf_nodes or 15

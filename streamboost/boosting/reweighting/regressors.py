@@ -17,7 +17,7 @@ from streamboost.boosting.reweighting.gamble_step import Step, quasi_newton_step
 from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import ConfigurationError
 
-__all__ = ["RegressorRounds", "boost_regressor"]
+__all__ = ["BoostedRegressors", "boost_regressor"]
 
 _LONGEST = 4.0  # largest factor of the line search
 _NOTHING = 1e-12  # length of a step below which the training ends
@@ -34,7 +34,7 @@ class _FittedRound:
     of_square: Any | None
     length: float = 1.0
 
-    def step(self, X: np.ndarray, n_classes: int) -> np.ndarray:
+    def score_increments(self, X: np.ndarray, n_classes: int) -> np.ndarray:
         """Return the numbers that this round adds to the scores of the rows `X`, (n, K)."""
         K = n_classes
         g = np.clip(self.of_y.predict(X), -1.0 / (K - 1), 1.0)
@@ -46,7 +46,7 @@ class _FittedRound:
 
 
 @dataclass(frozen=True, slots=True)
-class RegressorRounds:
+class BoostedRegressors:
     """Boosted model whose weak learners are scikit-learn regressors, with the methods of `Model`.
 
     Parameters
@@ -60,22 +60,22 @@ class RegressorRounds:
     n_classes: int
     rounds: Sequence[_FittedRound]
 
-    def decision(self, X: np.ndarray) -> np.ndarray:
+    def class_scores(self, X: np.ndarray) -> np.ndarray:
         """Return the scores F, float64 (n, K), of `X` (n, D)."""
         scores = np.zeros((len(X), self.n_classes))
-        for scores in self.staged_decision(X):  # noqa: B007
+        for scores in self.staged_scores(X):  # noqa: B007
             pass
         return scores
 
-    def staged_decision(self, X: np.ndarray) -> Iterator[np.ndarray]:
+    def staged_scores(self, X: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the scores of `X`, float64 (n, K), after each boosting round."""
         X = X.astype(np.float64)
         scores = np.zeros((len(X), self.n_classes))
         for one in self.rounds:
-            scores = scores + one.step(X, self.n_classes)
+            scores = scores + one.score_increments(X, self.n_classes)
             yield scores
 
-    def best(self, scores: np.ndarray) -> np.ndarray:
+    def predicted_indices(self, scores: np.ndarray) -> np.ndarray:
         """Return the index of the largest score of each row, (n,); ties go to the first class."""
         return np.asarray(scores.argmax(axis=1))
 
@@ -94,7 +94,7 @@ def boost_regressor(
     weight_floor: float,
     rng: np.random.Generator,
     held_out: ValidationSet | None = None,
-) -> RegressorRounds:
+) -> BoostedRegressors:
     """Train `n_estimators` rounds of clones of a scikit-learn regressor; return the model.
 
     With a validation set `held_out`, early stopping may keep fewer rounds.
@@ -124,23 +124,23 @@ def boost_regressor(
     least = weight_floor if K > 2 else 0.0
     rounds: list[_FittedRound] = []
     if held_out is not None:
-        held_out.start(np.zeros(K), None, max(K - 1, 1))
+        held_out.set_initial_scores(np.zeros(K), None, max(K - 1, 1))
     for _ in range(n_estimators if K > 1 else 0):
         weight = data.weight * np.maximum(np.exp((own.min() - own) / (K - 1)), least)
         weight *= data.weight.sum() / weight.sum()
         one = _fit_regressors_of_round(weak_learner, X, coded, weight, int(rng.integers(2**31 - 1)))
-        own_f = one.step(X, K)[rows, data.y]
+        own_f = one.score_increments(X, K)[rows, data.y]
         length = learning_rate * _factor_of_step(step, own_f, weight, K)
         if length * np.abs(own_f).max() < _NOTHING:
             break
         rounds.append(replace(one, length=length))
         own += length * own_f
         if held_out is not None:
-            held_out.scores += rounds[-1].step(held_out.X.astype(np.float64), K)
+            held_out.scores += rounds[-1].score_increments(held_out.X.astype(np.float64), K)
             held_out.record_loss(held_out.scores)
             if held_out.has_converged:
                 break
-    return RegressorRounds(K, rounds if held_out is None else rounds[: held_out.best_n_rounds])
+    return BoostedRegressors(K, rounds if held_out is None else rounds[: held_out.best_n_rounds])
 
 
 def _fit_regressors_of_round(

@@ -46,7 +46,7 @@ class ExponentialState:
     def __post_init__(self) -> None:
         self.present = np.flatnonzero(np.bincount(self.y, minlength=self.n_classes))
 
-    def weight(self, log_initial: np.ndarray | None = None) -> np.ndarray:
+    def record_weights(self, log_initial: np.ndarray | None = None) -> np.ndarray:
         """Return the weight of one record of each row, float64 (n,), scaled to maximum 1.
 
         `log_initial` (n,) holds the logarithms of the initial weights; None if they are equal.
@@ -54,7 +54,7 @@ class ExponentialState:
         log_weight = -self.own_score if log_initial is None else log_initial - self.own_score
         return np.asarray(np.exp(log_weight - log_weight.max()))
 
-    def statistic(self, weight: np.ndarray, kind: int = GINI) -> Statistic:
+    def tree_statistic(self, weight: np.ndarray, kind: int = GINI) -> Statistic:
         """Return the statistic for growing a tree with row weights `weight` (n,).
 
         `kind` is the split criterion.
@@ -64,7 +64,7 @@ class ExponentialState:
 
     def add_tree(self, tree: Tree, temperature: float) -> None:
         """Add the leaf values of a tree to the scores of the rows' own classes."""
-        self.own_score += tree.values[tree.leaf_of_row(len(self.y)), self.y] / temperature
+        self.own_score += tree.values[tree.leaf_indices(len(self.y)), self.y] / temperature
 
 
 def class_weights_of_leaves(

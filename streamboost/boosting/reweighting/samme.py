@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.reweighting.gamble_round import Gamble
-from streamboost.boosting.reweighting.voting_trees import VotingClassifier, VotingTrees
+from streamboost.boosting.reweighting.gamble_round import GambleAlgorithm
+from streamboost.boosting.reweighting.voting_trees import VotingClassifier, VotingTreeAlgorithm
 
 __all__ = ["AdaBoostM1Classifier", "SammeClassifier"]
 
@@ -79,8 +79,8 @@ class SammeClassifier(VotingClassifier):
 
     def _create_algorithm(self) -> Algorithm:
         if self.variant == "real":
-            return Gamble(self.learning_rate, "exact", self.criterion)
-        return VotingTrees(self.learning_rate, self.criterion)
+            return GambleAlgorithm(self.learning_rate, "exact", self.criterion)
+        return VotingTreeAlgorithm(self.learning_rate, self.criterion)
 
 
 class AdaBoostM1Classifier(VotingClassifier):
@@ -143,4 +143,4 @@ class AdaBoostM1Classifier(VotingClassifier):
     _no_probabilities_reason = "gives votes and no probabilities: use SammeClassifier for those"
 
     def _create_algorithm(self) -> Algorithm:
-        return VotingTrees(self.learning_rate, self.criterion, beats_guessing=False)
+        return VotingTreeAlgorithm(self.learning_rate, self.criterion, beats_guessing=False)

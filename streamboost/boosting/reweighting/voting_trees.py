@@ -18,7 +18,7 @@ from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.grower import Grower
 from streamboost.trees.tree import Tree
 
-__all__ = ["VoteState", "VotingClassifier", "VotingTrees"]
+__all__ = ["VoteState", "VotingClassifier", "VotingTreeAlgorithm"]
 
 _PERFECT = 1e-10  # least error, which bounds a vote; training ends at this error
 _LEVEL = 1e-6  # margin over chance, as a tree grown twice equals chance up to float32 rounding
@@ -47,12 +47,12 @@ class VoteState(ExponentialState):
 
         `predictions` (n,) are class indices.
         """
-        cost = self.weight(self.log_cost) * self.given
+        cost = self.record_weights(self.log_cost) * self.given
         total = float(cost.sum())
         return float(cost[predictions != self.y].sum()) / total if total > 0 else 1.0
 
 
-class VotingTrees(Algorithm):
+class VotingTreeAlgorithm(Algorithm):
     """Algorithm of AdaBoost: trees whose leaves vote for the class of the largest weight.
 
     The vote is ln((1 - err) / err), for SAMME plus ln(K - 1). With two classes, SAMME and
@@ -83,7 +83,7 @@ class VotingTrees(Algorithm):
 
     def row_weights(self, state: VoteState) -> np.ndarray:
         """Return the weight of one record of each row for growing a tree, float64 (n,)."""
-        return state.weight(state.log_shape)
+        return state.record_weights(state.log_shape)
 
     def grow_round(self, state: VoteState, grower: Grower) -> list[Tree]:
         """Return a list of one tree with its vote, or an empty list if no tree beats chance."""
@@ -115,9 +115,9 @@ class VotingTrees(Algorithm):
         self, state: VoteState, grower: Grower, log_initial: np.ndarray | None
     ) -> tuple[Tree, np.ndarray, float]:
         """Return a grown tree, the class that each leaf predicts, and the tree's error rate."""
-        statistic = state.statistic(state.weight(log_initial), self._kind)
+        statistic = state.tree_statistic(state.record_weights(log_initial), self._kind)
         tree = grower(statistic)
-        leaf = tree.leaf_of_row(len(state.y))
+        leaf = tree.leaf_indices(len(state.y))
         shape = tree.n_leaves, state.n_classes
         answer = class_weights_of_leaves(leaf, state.y, statistic.values, shape).argmax(axis=1)
         return tree, answer, state.error_rate(answer[leaf])

@@ -15,7 +15,7 @@ from streamboost.kernels.growing.histograms import build_histogram, subtract_his
 from streamboost.kernels.growing.nodes import (
     leaf_with_best_split,
     make_leaf,
-    mark_left_codes,
+    mark_left_bins,
     partition_rows,
 )
 from streamboost.kernels.growing.splits import find_best_split
@@ -239,7 +239,7 @@ def _split_leaf(
     node, slot = known[i], known[i].slot
     j = node.feature
     column = columns.codes[columns.features[j]]
-    mark_left_codes(node, columns.categorical[j], columns.n_bins[j], workspace.side)
+    mark_left_bins(node, columns.categorical[j], columns.n_bins[j], workspace.side)
     light = (
         _child_with_smaller_hessian(growth.pool[slot], columns, j, workspace.side, limits)
         if slot >= 0

@@ -9,9 +9,9 @@ __all__ = [
     "NODE",
     "leaf_with_best_split",
     "make_leaf",
-    "mark_left_codes",
+    "mark_left_bins",
     "partition_rows",
-    "send_unseen_left",
+    "send_unseen_categories_left",
     "split_node",
 ]
 
@@ -84,7 +84,7 @@ def partition_rows(rows, start, stop, column, left_mask, buffer):
 
 
 @inner_kernel
-def mark_left_codes(node, categorical, n_bins, left_mask):
+def mark_left_bins(node, categorical, n_bins, left_mask):
     """Set `left_mask` uint8 (256,) to 1 for the bins that the node sends left, else to 0."""
     for code in range(CODES):
         if categorical:
@@ -103,7 +103,7 @@ def _mark_seen_categories(node, column, rows, seen):
 
 
 @inner_kernel
-def send_unseen_left(node, n_bins, left_mask, seen):
+def send_unseen_categories_left(node, n_bins, left_mask, seen):
     """Let all categories that `seen` does not mark go left at the node, as missing values do."""
     for code in range(n_bins):
         if not seen[code]:
@@ -122,14 +122,14 @@ def split_node(nodes, parent, first_child, columns, rows, unsampled, workspace):
     column, side, buffer = columns.codes[columns.features[j]], workspace.side, workspace.buffer
     categorical, n_bins = columns.categorical[j], columns.n_bins[j]
     node.left = first_child
-    mark_left_codes(node, categorical, n_bins, side)
+    mark_left_bins(node, categorical, n_bins, side)
     middle = partition_rows(rows, node.start, node.stop, column, side, buffer)
     if not columns.missing[j]:
         # The feature has no missing values in training: later ones go to the larger child.
         node.missing_left = 2 * middle >= node.start + node.stop
     if categorical and node.missing_left:
         _mark_seen_categories(node, column, rows, workspace.seen)
-        send_unseen_left(node, n_bins, side, workspace.seen)
+        send_unseen_categories_left(node, n_bins, side, workspace.seen)
     rest_middle = partition_rows(unsampled, node.rest_start, node.rest_stop, column, side, buffer)
     make_leaf(nodes, first_child, node.depth + 1, node.start, middle, node.rest_start, rest_middle)
     make_leaf(

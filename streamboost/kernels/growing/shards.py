@@ -4,14 +4,14 @@ import numpy as np
 
 from streamboost.kernels.growing.nodes import (
     CODES,
-    mark_left_codes,
+    mark_left_bins,
     partition_rows,
-    send_unseen_left,
+    send_unseen_categories_left,
 )
 from streamboost.kernels.growing.sketch import finalize_nodes, sum_leaf_weights
 from streamboost.kernels.growing.steps import (
     bounds_to_float,
-    leaf_sums,
+    leaf_gradient_sums,
     leaf_values,
     mark_leaves,
     update_gradients,
@@ -20,10 +20,10 @@ from streamboost.kernels.jit import kernel
 from streamboost.kernels.softmax import quantize_without_overflow
 
 __all__ = [
-    "count_rows",
-    "partition_unsampled",
+    "assign_and_sum_leaves",
+    "count_node_rows",
+    "partition_unsampled_rows",
     "quantize_gradients",
-    "sum_leaves",
     "update_and_bound_gradients",
     "write_leaf_values",
 ]
@@ -54,7 +54,7 @@ def quantize_gradients(rows, workspace, sums, wide):
 
 
 @kernel
-def count_rows(tree, n_nodes, columns, rows, counts):
+def count_node_rows(tree, n_nodes, columns, rows, counts):
     """Write the number of this shard's rows in each node of the tree to `counts[:n_nodes]`, int64.
 
     After these, each node that splits a categorical feature has 256 counts, the number of rows of
@@ -72,11 +72,11 @@ def count_rows(tree, n_nodes, columns, rows, counts):
 
 
 @kernel
-def partition_unsampled(tree, n_nodes, columns, counts, unsampled, workspace):
+def partition_unsampled_rows(tree, n_nodes, columns, counts, unsampled, workspace):
     """Partition the unsampled rows of this shard by the tree.
 
-    `counts` are those of `count_rows`, summed over all shards. They decide to which side missing
-    values and absent categories go, by the rules of `split_node`.
+    `counts` are those of `count_node_rows`, summed over all shards. They decide to which side
+    missing values and absent categories go, by the rules of `split_node`.
     """
     at = n_nodes
     tree[0].rest_start, tree[0].rest_stop = 0, unsampled.size
@@ -87,12 +87,12 @@ def partition_unsampled(tree, n_nodes, columns, counts, unsampled, workspace):
         j = node.feature
         if not columns.missing[j]:
             node.missing_left = 2 * counts[node.left] >= counts[i]
-        mark_left_codes(node, columns.categorical[j], columns.n_bins[j], workspace.side)
+        mark_left_bins(node, columns.categorical[j], columns.n_bins[j], workspace.side)
         if columns.categorical[j]:
             if node.missing_left:
                 for code in range(CODES):
                     workspace.seen[code] = counts[at + code] > 0
-                send_unseen_left(node, columns.n_bins[j], workspace.side, workspace.seen)
+                send_unseen_categories_left(node, columns.n_bins[j], workspace.side, workspace.seen)
             at += CODES
         column = columns.codes[columns.features[j]]
         middle = partition_rows(
@@ -104,7 +104,7 @@ def partition_unsampled(tree, n_nodes, columns, counts, unsampled, workspace):
 
 
 @kernel
-def sum_leaves(
+def assign_and_sum_leaves(
     tree, n_nodes, columns, gain_unit, rows, is_sampled, sampled, unsampled, ends, sums, weights
 ):
     """Write the leaf of each row of this shard, and sums over the rows of each leaf.
@@ -115,7 +115,9 @@ def sum_leaves(
     finalize_nodes(tree, n_nodes, columns.features, gain_unit, ends)
     mark_leaves(sampled, ends[0], ends[1], rows.leaf)
     mark_leaves(unsampled, ends[2], ends[3], rows.leaf)
-    leaf_sums(rows.probabilities, rows.y, rows.weight, rows.leaf, is_sampled, sums[0], sums[1])
+    leaf_gradient_sums(
+        rows.probabilities, rows.y, rows.weight, rows.leaf, is_sampled, sums[0], sums[1]
+    )
     order = np.concatenate((sampled, unsampled))
     sum_leaf_weights(order, sampled.size, rows.records, ends, weights)
 
@@ -124,6 +126,6 @@ def sum_leaves(
 def write_leaf_values(rows, sums, l2, clamp, rate, values):
     """Write the leaf values float32 (leaves, K) from `sums`, and exponentials to `rows.factors`.
 
-    `sums` are those of `sum_leaves`, summed over all shards. See `steps.leaf_values`.
+    `sums` are those of `assign_and_sum_leaves`, summed over all shards. See `steps.leaf_values`.
     """
     leaf_values(sums[0], sums[1], l2, clamp, rate, values, rows.factors)

@@ -10,7 +10,7 @@ from streamboost.kernels.growing.histograms import FeatureSubset, Statistic, fus
 from streamboost.kernels.growing.nodes import CODES
 from streamboost.kernels.growing.steps import (
     bounds_to_float,
-    leaf_sums,
+    leaf_gradient_sums,
     leaf_values,
     mark_leaves,
     update_gradients,
@@ -25,7 +25,7 @@ __all__ = [
     "SketchRows",
     "boost_rounds",
     "finalize_nodes",
-    "order_by_sample",
+    "order_sampled_first",
     "select_features",
     "sum_leaf_weights",
 ]
@@ -96,7 +96,7 @@ def boost_rounds(binned, rows, draws, limits, rate, clamp, workspace, trees):
         if 0 < m < draws.features.shape[0]:
             columns, joint = select_features(binned, draws.features[m], wide)
         chosen = draws.chosen[m] if draws.chosen.shape[0] > 0 else draws.chosen.ravel()
-        n_rows = order_by_sample(chosen, workspace.order)
+        n_rows = order_sampled_first(chosen, workspace.order)
         trained, rest = workspace.order[:n_rows], workspace.order[n_rows:]
         given = P, leaf, rows.factors, draws.directions[m], y, weight, g, h
         sum_g, sum_h = bounds_to_float(*update_gradients(*given))
@@ -113,7 +113,7 @@ def boost_rounds(binned, rows, draws, limits, rate, clamp, workspace, trees):
         mark_leaves(trained, ends[0, :k], ends[1, :k], leaf)
         mark_leaves(rest, ends[2, :k], ends[3, :k], leaf)
         first, second = workspace.sums[0, :k], workspace.sums[1, :k]
-        leaf_sums(P, y, weight, leaf, chosen, first, second)
+        leaf_gradient_sums(P, y, weight, leaf, chosen, first, second)
         values = trees.values[n_leaves : n_leaves + k]
         leaf_values(first, second, l2, clamp, rate, values, rows.factors)
         sum_leaf_weights(
@@ -144,7 +144,7 @@ def select_features(binned, features, wide):
 
 
 @inner_kernel
-def order_by_sample(is_sampled, order):
+def order_sampled_first(is_sampled, order):
     """Write all rows to `order`, sampled rows first; return the number of sampled rows."""
     n_rows = order.size
     if is_sampled.size > 0:

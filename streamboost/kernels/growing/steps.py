@@ -7,9 +7,15 @@ order of the rows or on the shards.
 
 import numpy as np
 
-from streamboost.kernels.jit import inner_kernel, row_kernel
+from streamboost.kernels.jit import fastmath_kernel, inner_kernel
 
-__all__ = ["bounds_to_float", "leaf_sums", "leaf_values", "mark_leaves", "update_gradients"]
+__all__ = [
+    "bounds_to_float",
+    "leaf_gradient_sums",
+    "leaf_values",
+    "mark_leaves",
+    "update_gradients",
+]
 
 _ONE = np.float32(2.0**30)  # a probability of 1, as an integer of 32 bits
 _BOUND = np.float32(2.0**24)  # a gradient of 1; sums of 2^33 rows, |g| at most 2, fit an int64
@@ -17,7 +23,7 @@ _LEAST = np.float32(1e-30)  # least probability, as factors cannot change a floa
 _FAR = 60.0  # bound of exponents, as exp would overflow float32
 
 
-@row_kernel
+@fastmath_kernel
 def update_gradients(probabilities, leaf, factors, direction, y, weight, gradient, hessian):
     """Apply the last tree to the probabilities; write gradients and Hessians for the next tree.
 
@@ -66,8 +72,8 @@ def mark_leaves(rows, start, stop, leaf):
             leaf[rows[i]] = m
 
 
-@row_kernel
-def leaf_sums(probabilities, y, weight, leaf, is_sampled, gradient_sums, hessian_sums):
+@fastmath_kernel
+def leaf_gradient_sums(probabilities, y, weight, leaf, is_sampled, gradient_sums, hessian_sums):
     """Write the gradient and Hessian sums of each leaf and class: int64 (leaves, K), times 2^30.
 
     `gradient_sums` is sum w (r - p), and `hessian_sums` is sum w p (1 - p). The sums are over the

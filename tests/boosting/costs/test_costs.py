@@ -186,8 +186,8 @@ def test_a_saved_committee_keeps_its_costs(tmp_path):
     model = RebelClassifier(cost_matrix=COSTS, n_estimators=10).fit(X, y)
     model.committee_.save(tmp_path / "model")
     again = Committee.load(tmp_path / "model")
-    scores = again.decision(X)
-    np.testing.assert_array_equal(again.best(scores), model.predict(X))
+    scores = again.class_scores(X)
+    np.testing.assert_array_equal(again.predicted_indices(scores), model.predict(X))
     np.testing.assert_array_equal(again.probabilities(scores), model.predict_proba(X))
 
 

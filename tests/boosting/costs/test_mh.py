@@ -15,7 +15,7 @@ def test_real_trees_equal_adaboost_mh_written_plainly(seed, K):
     model.fit(X, y, sample_weight=weight)
     # Leaf values are float32.
     np.testing.assert_allclose(
-        model.committee_.decision(X), naive.mh_real(X, y, weight, 5, 5), atol=1e-5
+        model.committee_.class_scores(X), naive.mh_real(X, y, weight, 5, 5), atol=1e-5
     )
 
 
@@ -26,7 +26,7 @@ def test_a_coefficient_for_each_class_is_cost_neutral_rebel(seed):
     model.fit(X, y, sample_weight=weight)
     start = model.committee_.base
     F = naive.mh_shared_sign(X, y, weight, 8, start)
-    np.testing.assert_allclose(model.committee_.decision(X), F, atol=1e-5)
+    np.testing.assert_allclose(model.committee_.class_scores(X), F, atol=1e-5)
 
 
 def test_the_loss_falls_every_round_and_bounds_the_training_error():
@@ -41,7 +41,7 @@ def test_the_loss_falls_every_round_and_bounds_the_training_error():
 def test_the_least_weight_of_a_child_counts_records():
     X, y, _ = problem(2, n=200)
     model = AdaBoostMHClassifier(n_estimators=1, min_child_weight=40, max_leaf_nodes=30).fit(X, y)
-    leaves = np.unique(model.committee_.decision(X), axis=0, return_counts=True)[1]
+    leaves = np.unique(model.committee_.class_scores(X), axis=0, return_counts=True)[1]
     assert 1 < len(leaves) <= 5
 
 

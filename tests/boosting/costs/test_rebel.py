@@ -32,7 +32,7 @@ def test_equals_trees_grown_by_the_loss_itself(seed, depth, subcosts):
     model.fit(X, y, sample_weight=weight)
     plus, minus = Costs(C, subcosts or "paper").subcosts(3)
     H, losses = naive.rebel(X, y, weight, 4, depth, plus, minus, model.smoothing)
-    np.testing.assert_allclose(model.committee_.decision(X), H, atol=1e-5)
+    np.testing.assert_allclose(model.committee_.class_scores(X), H, atol=1e-5)
     assert (np.diff(losses) < 0).all()
 
 
@@ -41,7 +41,7 @@ def test_two_classes_are_adaboost(seed):
     X, y, weight = problem(seed, n=120, K=2)
     weight /= np.bincount(y, weights=weight)[y]  # classes of one weight, so that a_0 is 0
     model = RebelClassifier(n_estimators=10, max_depth=1, smoothing=0, max_bins=255)
-    H = model.fit(X, y, sample_weight=weight).committee_.decision(X)
+    H = model.fit(X, y, sample_weight=weight).committee_.class_scores(X)
     f = adaboost(X, y, weight, 10)
     np.testing.assert_allclose(H, np.stack([-f, f], axis=1), atol=1e-5)
 
@@ -128,7 +128,7 @@ def test_mh_and_rebel_extend_one_another_and_absent_classes_stay():
     committee = rebel.train(X[kept], y[kept], seed=0, committee=mh.committee_)
     assert committee.n_rounds == 20
     np.testing.assert_array_equal(committee.classes, [0, 1, 2])
-    answers = committee.best(committee.decision(X))
+    answers = committee.predicted_indices(committee.class_scores(X))
     assert (answers[y == 2] == 2).mean() > 0.5
 
 

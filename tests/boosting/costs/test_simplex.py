@@ -28,7 +28,7 @@ def test_gd_mcboost_equals_algorithm_1_in_the_space_of_codewords(seed, K):
     model = GDMCBoostClassifier(n_estimators=5, max_leaf_nodes=5, **EXACT)
     model.fit(X, y, sample_weight=weight)
     z = naive.gd_mcboost(X, y, weight, 5, 5)
-    np.testing.assert_allclose(model.committee_.decision(X), z, atol=1e-5)
+    np.testing.assert_allclose(model.committee_.class_scores(X), z, atol=1e-5)
 
 
 @pytest.mark.parametrize("seed", seeds(3))
@@ -37,7 +37,7 @@ def test_cd_mcboost_equals_algorithm_1_in_the_space_of_codewords(seed, K):
     X, y, weight = naive.problem(seed, K=K)
     model = CDMCBoostClassifier(n_estimators=7, **EXACT).fit(X, y, sample_weight=weight)
     z = naive.cd_mcboost(X, y, weight, 7)
-    np.testing.assert_allclose(model.committee_.decision(X), z, atol=1e-5)
+    np.testing.assert_allclose(model.committee_.class_scores(X), z, atol=1e-5)
 
 
 @pytest.mark.parametrize("seed", seeds(3))
@@ -48,7 +48,7 @@ def test_adaboost_cost_equals_its_cost_matrix_form(seed, step):
     model.fit(X, y, sample_weight=weight)
     votes = naive.adaboost_cost(X, y, weight, 5, 6, step)
     z = 2 * (votes - votes.mean(axis=1, keepdims=True))
-    np.testing.assert_allclose(model.committee_.decision(X), z, atol=1e-5)
+    np.testing.assert_allclose(model.committee_.class_scores(X), z, atol=1e-5)
 
 
 def test_with_the_exact_step_the_two_are_one():
@@ -156,7 +156,7 @@ def test_the_three_extend_one_another():
     cd = CDMCBoostClassifier(n_estimators=6)
     committee = cd.train(X, y, seed=0, committee=gd.committee_)
     assert committee.n_rounds == 11
-    assert risk(committee.decision(X), y) < risk(gd.decision_function(X), y)
+    assert risk(committee.class_scores(X), y) < risk(gd.decision_function(X), y)
 
 
 @pytest.mark.filterwarnings("ignore:the rows of this extension:UserWarning")

@@ -15,7 +15,7 @@ from streamboost import SketchLogitBoostClassifier
 from streamboost.boosting.log_loss import sharded, sketch
 from streamboost.boosting.training_data import total_class_weights, training_data
 from streamboost.trees.bins import Bins
-from streamboost.trees.sums import AllReduce, Shard, ThreadAllReduce, weights_in_units
+from streamboost.trees.sums import AllReduce, Shard, ThreadAllReduce, quantize_weights
 
 N = 600
 rng = np.random.default_rng(7)
@@ -178,7 +178,7 @@ def test_few_rows_are_left_to_one_thread(monkeypatch):
 
 def test_the_fault_of_one_thread_is_raised_and_nobody_waits_for_it(monkeypatch):
     monkeypatch.setattr(sketch, "_ROWS_A_THREAD", 100)
-    grow, met = sharded.ShardRounds._grow_tree_on_all_shards, []
+    grow, met = sharded.ShardTrainer._grow_tree_on_all_shards, []
 
     def fail_once(self, *given):
         met.append(self)
@@ -186,7 +186,7 @@ def test_the_fault_of_one_thread_is_raised_and_nobody_waits_for_it(monkeypatch):
             raise MemoryError("no room")
         return grow(self, *given)
 
-    monkeypatch.setattr(sharded.ShardRounds, "_grow_tree_on_all_shards", fail_once)
+    monkeypatch.setattr(sharded.ShardTrainer, "_grow_tree_on_all_shards", fail_once)
     with pytest.raises(MemoryError, match="no room"):
         estimator(n_jobs=3).fit(X, y)
 
@@ -237,17 +237,17 @@ def test_masses_do_not_depend_on_the_order_of_rows(weights, seed):
 
 
 def test_units_are_exact_where_weights_are_alike_and_small_ones_are_kept():
-    units, scale = weights_in_units(np.full(1000, 0.1))
+    units, scale = quantize_weights(np.full(1000, 0.1))
     assert len(units) == 1
     assert units[0] / scale == pytest.approx(0.1, rel=1e-12)
-    units, _ = weights_in_units(np.array([1e-300, 1.0]))
+    units, _ = quantize_weights(np.array([1e-300, 1.0]))
     assert units[0] == 1
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 9, 1000, 2**17 - 1, 2**17, 2**17 + 1])
 @pytest.mark.parametrize("weight", [5e-324, 1e-310, 2.3e-308, 1e-9, 0.1, 1.0, 3.0, 1e9, 1.7e308])
 def test_units_of_rows_that_weigh_alike_are_those_of_one_shard_of_several(weight, n):
-    units, scale = weights_in_units(np.full(n, weight))
-    others, their_scale = weights_in_units(np.full(n, weight), AllReduce())
+    units, scale = quantize_weights(np.full(n, weight))
+    others, their_scale = quantize_weights(np.full(n, weight), AllReduce())
     assert scale == their_scale
     assert (units.dtype, units.tolist()) == (others.dtype, others.tolist())

@@ -46,7 +46,7 @@ def test_a_training_is_the_plain_transcription(seed, sample, K):
     estimator = model(**naive_logit.SETTINGS, max_features=sample[0], subsample=sample[1])
     committee = estimator.train(X, y, w, seed=seed)
     expected = naive_logit.transcribe(X, y, w, naive_logit.sketch, drawn(X, w, K, seed, *sample))
-    np.testing.assert_allclose(committee.decision(X), expected, atol=2e-5)
+    np.testing.assert_allclose(committee.class_scores(X), expected, atol=2e-5)
 
 
 @pytest.mark.parametrize("sample", [{}, {"max_features": 0.3, "subsample": 0.5}])
@@ -160,12 +160,12 @@ def test_a_new_class_enters_near_its_share(digits):
     X, y, *_ = digits
     old = y < 7
     fitted = model(n_estimators=40).fit(X[old], y[old])
-    from streamboost.boosting.log_loss.softmax import softmax_base
+    from streamboost.boosting.log_loss.softmax import softmax_base_scores
     from streamboost.boosting.training_data import TrainingData
 
     data = TrainingData(X.astype(np.float32), y.astype(np.uint32), np.ones(len(y)), np.arange(10))
-    base = softmax_base(data, fitted.committee_)
-    known = fitted.committee_.decision(X)
+    base = softmax_base_scores(data, fitted.committee_)
+    known = fitted.committee_.class_scores(X)
     F = np.hstack([known, np.tile(base[7:], (len(X), 1))])
     share = np.bincount(y, minlength=10)[7:] / len(y)
     mean = fitted.committee_.probabilities(F)[:, 7:].mean(axis=0)

@@ -59,7 +59,7 @@ def test_distributions_of_the_hand_worked_round():
     alpha = 0.5 * np.log((1 - A) / A)
     assert alpha == pytest.approx(0.693147, abs=1e-6)
     state.own_score += alpha * y * h
-    D2, q2 = state.weight(state.log_shape), state.weight(state.log_cost)
+    D2, q2 = state.record_weights(state.log_shape), state.record_weights(state.log_cost)
     np.testing.assert_allclose(
         D2 / D2.sum(), [0.210526, 0.631579, 0.105263, 0.052632, 0.0], atol=1e-6
     )

@@ -4,7 +4,7 @@ import pytest
 from sklearn.base import clone
 
 from streamboost import GambleClassifier, SammeClassifier
-from streamboost.boosting.reweighting.gamble_step import default_step, leaf_step
+from streamboost.boosting.reweighting.gamble_step import default_leaf_step, leaf_step
 
 
 def leaf(share, step="paper"):
@@ -182,7 +182,7 @@ def test_training_without_fitting_leaves_the_estimator_as_it_is():
 
 
 def test_the_step_by_number_of_classes_is_the_one_measured_best():
-    assert [default_step(K) for K in (2, 3, 10, 12, 13, 26)] == ["scaled"] * 4 + ["exact"] * 2
+    assert [default_leaf_step(K) for K in (2, 3, 10, 12, 13, 26)] == ["scaled"] * 4 + ["exact"] * 2
 
 
 @pytest.mark.filterwarnings("ignore:the rows of this extension:UserWarning")

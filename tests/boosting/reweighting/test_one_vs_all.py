@@ -108,7 +108,9 @@ def test_the_link_is_kept_in_the_model_file(tmp_path):
     model = OneVsAllAdaBoostClassifier(n_estimators=3).fit(X, y)
     model.committee_.save(tmp_path / "model")
     again = Committee.load(tmp_path / "model")
-    np.testing.assert_array_equal(again.probabilities(again.decision(X)), model.predict_proba(X))
+    np.testing.assert_array_equal(
+        again.probabilities(again.class_scores(X)), model.predict_proba(X)
+    )
 
 
 def test_an_unknown_link_is_refused():

@@ -213,7 +213,7 @@ def test_categories_without_a_row_follow_the_missing_values():
         grow, _, _ = grower(X, np.ones(1, bool), max_leaf_nodes=2)
         grow.set_sample(grow.splittable, np.arange(4, dtype=np.uint32), np.array([4, 5], np.uint32))
         tree = grow(weight_statistic(np.ones(6), y_.astype(np.uint32), 2))
-        leaf = tree.leaf_of_row(6)
+        leaf = tree.leaf_indices(6)
         assert leaf[4] == leaf[5] == leaf[1], sign
 
 

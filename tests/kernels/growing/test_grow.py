@@ -278,7 +278,7 @@ def test_rows_not_sampled_are_routed_but_not_counted():
         l2_regularization=0.0,
     )(weight_statistic(np.ones(50), y[::2], 3))
     assert leaf_sets(tree) == {frozenset(2 * r for r in leaf) for leaf in leaf_sets(alone)}
-    leaf = tree.leaf_of_row(100)
+    leaf = tree.leaf_indices(100)
     assert sorted([*tree.rows, *tree.rest]) == list(range(100))
     for m in range(tree.n_leaves):
         for r in tree.rest[tree.rest_start[m] : tree.rest_stop[m]]:

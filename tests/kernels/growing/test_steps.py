@@ -58,7 +58,7 @@ def test_a_probability_that_all_but_vanished_comes_back():
 def leaf_values(P, y, w, leaf, chosen, l2=0.3, clamp=4.0, rate=0.5, n_leaves=3):
     K = P.shape[1]
     first, second = np.empty((2, n_leaves, K), np.int64)
-    steps.leaf_sums(P, y, w, leaf, chosen, first, second)
+    steps.leaf_gradient_sums(P, y, w, leaf, chosen, first, second)
     values, factors = np.empty((2, n_leaves, K), np.float32)
     steps.leaf_values(first, second, l2, clamp, rate, values, factors)
     np.testing.assert_allclose(factors, np.exp(values), rtol=1e-6)
@@ -120,6 +120,6 @@ def test_sums_are_exact_for_rows_of_many_records():
     P, y = np.full((4, 2), 0.5, np.float32), np.array([0, 0, 0, 1], np.uint32)
     w, leaf = np.full(4, 2.0**30, np.float32), np.zeros(4, np.uint16)
     first, second = np.empty((2, 1, 2), np.int64)
-    steps.leaf_sums(P, y, w, leaf, EVERY, first, second)
+    steps.leaf_gradient_sums(P, y, w, leaf, EVERY, first, second)
     assert first.tolist() == [[2**60, -(2**60)]]
     assert second.tolist() == [[2**60, 2**60]]

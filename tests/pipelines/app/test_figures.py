@@ -11,10 +11,10 @@ def judged(n, *, asked):
     classes = np.array(["low", "high"], dtype=object)
     scored = Scored(classes[P.argmax(axis=1)], classes, P, np.zeros(n), 1)
     evaluation = Evaluation()
-    evaluation.arrive([str(i) for i in range(n)], scored, np.full(n, 1.0 if asked else np.nan))
+    evaluation.add_records([str(i) for i in range(n)], scored, np.full(n, 1.0 if asked else np.nan))
     if asked:
-        evaluation.label([str(i) for i in range(n)], rng.choice(classes, size=n).tolist())
-    return evaluation.in_numbers()
+        evaluation.add_labels([str(i) for i in range(n)], rng.choice(classes, size=n).tolist())
+    return evaluation.to_json()
 
 
 def test_every_figure_stands_beside_its_interval_and_the_baselines():

@@ -80,7 +80,7 @@ def teach(learner, schema, messages):
     labels = [label_of(m.payload) for m in messages]
     if found.values is None:
         return learner.learn(found.ids, found.X, labels)
-    X = learner.arrive(found.values)
+    X = learner.encode_arrivals(found.values)
     return learner.learn(found.ids, X, labels, records=found.values)
 
 
@@ -132,8 +132,8 @@ class Learned:
     def finish_training(self):
         """Let what is being trained serve."""
         trainer = self.pipeline.learner.trainer
-        if trainer.running:
-            made = trainer.wait(trainer.running.version)
+        if trainer.running_training:
+            made = trainer.wait_for_training(trainer.running_training.version)
             self.pipeline.step(BatchInputs(1_999, {}, [], []), made)
 
     def edition(self):

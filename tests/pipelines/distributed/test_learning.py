@@ -204,7 +204,7 @@ def test_correction_that_brings_features_is_no_new_record(make):
     counts = pipeline.join.counts
     assert (counts.records, counts.unsolicited, counts.corrected) == (1, 1, 1)
     assert pipeline.learner.label_of("other") == "right"
-    assert len(pipeline.learner._rows.sample().y) == 1
+    assert len(pipeline.learner._rows.training_sample().y) == 1
 
 
 @pytest.mark.parametrize("make", [numbers, mixed])

@@ -15,7 +15,7 @@ import pytest
 from waiting import until
 
 from streamboost.errors import ConfigurationError, StateError, UnavailableError
-from streamboost.escaping import escaped
+from streamboost.escaping import escape_line
 from streamboost.pipelines.monitoring.http import AT_ONCE, HealthServer, HealthServerAddress
 from streamboost.pipelines.monitoring.metrics import Metrics
 from streamboost.pipelines.state.folder import read_or_create_token
@@ -244,7 +244,7 @@ def test_metrics_name_annotators_escaped_and_within_bounds(world, make_records):
     world.feed(records, labels)
     world.run()
     text = metrics.expose().decode()
-    assert escaped(text.replace("\n", "")) == text.replace("\n", "")
+    assert escape_line(text.replace("\n", "")) == text.replace("\n", "")
     found = [one for one in text.splitlines() if one.startswith("streamboost_annotator_labels{")]
     assert sample(text, 'streamboost_annotator_labels{source="ann"}') == 12
     assert len(found) == len(names) - 1

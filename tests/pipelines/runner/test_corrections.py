@@ -94,7 +94,7 @@ def test_votes_that_come_before_their_record_all_count(make_world):
     world.feed(records)
     world.run()
     assert {label_of(world, r["id"]) for r in records} == {"left"}
-    annotators = world.pipeline.learner.annotators.in_numbers()
+    annotators = world.pipeline.learner.annotators.to_json()
     assert [annotators[who]["labels"] for who, _ in said] == [5, 5, 5]
 
 

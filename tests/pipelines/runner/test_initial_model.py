@@ -83,7 +83,7 @@ def test_it_predicts_the_first_record_as_it_did_where_it_was_trained(prepared):
     records = [json.loads(line) for line in (prepared / "records.jsonl").read_text().splitlines()]
     committee = Committee.load(prepared / MODEL)
     X = np.array([[r["a"], r["b"]] for r in records], dtype=np.float32)
-    probabilities = committee.probabilities(committee.decision(X))
+    probabilities = committee.probabilities(committee.class_scores(X))
     told = predictions(prepared)
     assert {one["version"] for one in told} == {1}
     assert [one["label"] for one in told] == committee.classes[probabilities.argmax(1)].tolist()

@@ -273,7 +273,7 @@ def test_a_training_that_ends_while_nothing_comes_is_swapped_in_by_a_batch_of_no
     first, *_, last = world.entries()
     assert first.swap is None
     assert (last.read, last.swap, last.promoted) == ({"records": 0, "labels": 0}, 1, 1)
-    assert world.pipeline.learner.trainer.running is None
+    assert world.pipeline.learner.trainer.running_training is None
 
 
 def test_reading_a_batch_again_leaves_the_source_at_its_end(world):
@@ -309,7 +309,7 @@ def test_trees_for_thousands_of_labels_extend_those_for_fewer_and_are_replayed(
     assert np.diff(roots[150:]).max() == 15
     records, truth = make_records(500, seed=1)
     X = np.array([[record["a"], record["b"]] for record in records], dtype=np.float32)
-    answers = [c.classes[c.decision(X).argmax(axis=1)] for c in (before, extended)]
+    answers = [c.classes[c.class_scores(X).argmax(axis=1)] for c in (before, extended)]
     right, still_right = (np.mean(answer == np.array(truth)) for answer in answers)
     assert still_right >= right - 0.01
     assert_same_state(world.loop, replayed(world))

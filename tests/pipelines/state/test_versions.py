@@ -46,7 +46,7 @@ def test_what_was_written_is_there_for_the_next_process(tmp_path):
     later.add([committee(9)])
     assert later.version_numbers == [7, 8, 9]
     later.load_into_memory(7)
-    np.testing.assert_array_equal(later[7].decision(X), committee(7).decision(X))
+    np.testing.assert_array_equal(later[7].class_scores(X), committee(7).class_scores(X))
 
 
 def test_a_damaged_file_is_refused(tmp_path):

@@ -220,7 +220,7 @@ def test_a_request_has_its_version_its_chances_and_what_made_it_so(judged_world,
         assert one["margin"] == pytest.approx(sent[one["id"]]["margin"])
         why, committee = one["why"], world.pipeline.versions.committee(one["version"])
         x = np.array([[one["features"]["a"], one["features"]["b"]]], dtype=np.float32)
-        scores = dict(zip(map(str, committee.classes), committee.decision(x)[0], strict=True))
+        scores = dict(zip(map(str, committee.classes), committee.class_scores(x)[0], strict=True))
         for k, name in enumerate(why["classes"]):
             parts = sum(feature[1 + k] for feature in why["features"])
             total = parts + why["others"][k] + why["base"][k]

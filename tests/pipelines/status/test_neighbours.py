@@ -122,19 +122,19 @@ def test_small_images_are_kept_within_bounds(monkeypatch):
 
 def test_the_newest_rows_are_given_with_the_labels_they_have_now():
     rows = LabelledRows(WorkingSet(size=4), np.random.SeedSequence(0))
-    rows.widen(1)
+    rows.widen_rows(1)
     for place in range(6):
         named = AnnotatedRow(0, []) if place != 3 else None
         rows.append(row(place), "ab"[place % 2], 0, NAN, place, id=str(place), named=named)
-    rows.correct("5", "c", 0, 0)
-    ids, labels, X = rows.newest(2)
+    rows.correct_label("5", "c", 0, 0)
+    ids, labels, X = rows.newest_rows(2)
     assert (ids, labels, X.ravel().tolist()) == (["5", "4"], ["c", "a"], [5.0, 4.0])
-    ids, labels, X = rows.newest(100)
+    ids, labels, X = rows.newest_rows(100)
     assert (ids, X.shape) == (["5", "4", "2"], (3, 1)), "what has left is not there"
 
 
 @pytest.mark.parametrize("most", [1, 10])
 def test_without_labels_there_are_none(most):
     rows = LabelledRows(WorkingSet(size=4), np.random.SeedSequence(0))
-    rows.widen(2)
-    assert rows.newest(most)[:2] == ([], [])
+    rows.widen_rows(2)
+    assert rows.newest_rows(most)[:2] == ([], [])

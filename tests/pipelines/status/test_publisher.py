@@ -30,7 +30,7 @@ def test_how_a_pipeline_stands_is_published_as_it_is(grown, tmp_path, reader):
     assert found["ledger"]["requests"] == len(world.read("requests"))
     assert found["ledger"]["allowed"] == 150.0
     assert found["join"]["open_requests"] == len(open_in(world))
-    assert found["evaluation"] == json.loads(json.dumps(learner.evaluation.in_numbers()))
+    assert found["evaluation"] == json.loads(json.dumps(learner.evaluation.to_json()))
     assert list(found["latency"]) == [
         *("poll", "decode", "score", "query", "join", "learn", "messages", "commit")
     ]

@@ -10,7 +10,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from serving import TOKEN, put, read, site_of, some_records
 from slow import slow
 
-from streamboost.escaping import escaped
+from streamboost.escaping import escape_line
 from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
@@ -186,4 +186,4 @@ def test_decision_with_an_unprintable_class_is_refused_and_escaped(site, name):
         headers={"Content-Type": "application/json"},
     )
     assert answer.status_code == 422
-    assert escaped(name) in answer.json()["detail"]
+    assert escape_line(name) in answer.json()["detail"]

@@ -154,7 +154,7 @@ def test_an_explanation_adds_up_to_the_committees_score(site, file):
     scores = [
         [one["classes"][k]["score"] for k in committee.classes] for one in told["explanations"]
     ]
-    assert np.allclose(scores, committee.decision(X))
+    assert np.allclose(scores, committee.class_scores(X))
 
 
 def test_fields_of_several_kinds_are_explained_by_name(mixed):
