@@ -147,6 +147,16 @@ class CsvSource(LineSource):
         payload = payload[: self._max_bytes]
         return msgspec.structs.replace(line, payload=payload, size=size), read
 
+    def _find_last_row_start(self, file: BinaryIO, first: int, end: int) -> int:
+        file.seek(first)
+        start = first
+        while start < end:  # from the first row on, as a line break may be within quotes
+            row, length = self._read_message(file, start, end - start, skip_incomplete=False)
+            if row is None or start + length >= end:
+                break
+            start += length
+        return start
+
     def _warn_of_open_quote(self, offset: int, n_lines: int, condition: str) -> None:
         """Log a warning, once per row, for a row whose quoted cell is not closed."""
         if offset != self._open_at:

@@ -191,14 +191,15 @@ class LineSource(SinglePartitionSource):
         is a rotated file modified after the time that was stored before anything was read.
         """
         segment = self._current_segment()
-        if self._next == self._base:
-            self._replace_segment(msgspec.structs.replace(segment, seen=mtime_ns))
-        elif segment.seen:
-            self._replace_segment(msgspec.structs.replace(segment, seen=0))
+        seen = mtime_ns if self._next == self._base else 0
+        if segment.seen == seen:
+            return None
+        self._replace_segment(msgspec.structs.replace(segment, seen=seen))
+        if segment.seen:  # written to, and perhaps truncated, since
             others = [one for one in self._segments if one.base != segment.base]
             with suppress(FileNotFoundError):  # the file was renamed, and so not truncated
                 if os.path.samestat(os.fstat(file.fileno()), self._path.stat()):
-                    copies = map(self._path.with_name, find_rotated_files(self._path, segment.seen))
+                    copies = find_rotated_files(self._path, segment.seen)
                     return next(
                         (one for one in copies if not _is_file_of_segments(one, others)), None
                     )
@@ -274,9 +275,9 @@ class LineSource(SinglePartitionSource):
         elif self._end < sys.maxsize:
             raise self._replaced_file_error("the file ends there")
         elif lost := [
-            name
+            one.name
             for between in (find_rotated_files, find_unread_link_targets)
-            for name in between(self._path, os.fstat(file.fileno()).st_mtime_ns)
+            for one in between(self._path, os.fstat(file.fileno()).st_mtime_ns)
         ]:
             self._skip_lost_content(
                 f"{', '.join(lost)} in its folder came between the file that was read and the one "
@@ -409,7 +410,14 @@ class LineSource(SinglePartitionSource):
             raise self._replaced_file_error(
                 "no line starts there (a file still being written needs `follow`)"
             )
-        return _find_last_line_end(file, first, place)
+        return self._find_last_row_start(file, first, place)
+
+    def _find_last_row_start(self, file: BinaryIO, first: int, end: int) -> int:
+        """Return the byte at which the row starts that had no line break at byte `end`.
+
+        The first row starts at byte `first`.
+        """
+        return _find_last_line_end(file, first, end)
 
     def _read_message(
         self, file: BinaryIO, start: int, max_length: int, *, skip_incomplete: bool

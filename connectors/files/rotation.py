@@ -31,6 +31,9 @@ __all__ = [
 
 _DIGITS = re.compile(r"\d+")
 
+_ADDED_WORDS = "old|bak|backup|prev|previous|orig|mon|tue|wed|thu|fri|sat|sun"
+"""Words in the names of rotated files, as a pattern."""
+
 _EDGE = 16_384
 """Bytes that a digest covers, at the beginning and at the end of the bytes that were read.
 
@@ -110,17 +113,23 @@ def find_segment_file(path: Path, segment: FileSegment) -> Path | None:
     """Return the path of a segment's file, at `path` or in its folder; None if not found.
 
     If `path` is a symbolic link, the folder of its target is searched, too. The original file is
-    preferred to copies, and the longest copy to other copies. If nothing of the file was read,
-    `path` is returned, unless a file with the segment's inode is found.
+    preferred to copies, copies with a name of rotated files to others, and then the longest. If
+    nothing of the file was read, `path` is returned, unless a file with the segment's inode is
+    found.
     """
     beside, stem = _files_in_same_folder(path), path.name.split(".")[0]
     if path.is_symlink():
         beside += _files_in_same_folder(Path(os.path.realpath(path)))
     own = [one for one, there in beside if segment.has_device_and_inode(there)]
-    copies = [(-there.st_size, one) for one, there in beside if one.name.startswith(stem)]
+    rotated = _rotated_name_pattern(path)
+    copies = [
+        (rotated.fullmatch(one.name) is None, -there.st_size, one)
+        for one, there in beside
+        if one.name.startswith(stem)
+    ]
     if not segment.known:
-        return next((one for _, one in copies if one in own), path)
-    places = (*own, path, *(one for _, one in sorted(copies)))
+        return next((one for *_, one in copies if one in own), path)
+    places = (*own, path, *(one for *_, one in sorted(copies)))
     return next((one for one in places if begins_with_segment(one, segment)), None)
 
 
@@ -133,25 +142,34 @@ def begins_with_segment(path: Path, segment: FileSegment) -> bool:
         return False
 
 
-def find_rotated_files(path: Path, since: int) -> list[str]:
-    """Return the names of rotated files of `path` written after `since`, oldest first.
+def find_rotated_files(path: Path, since: int) -> list[Path]:
+    """Return the rotated files of `path` written after `since`, oldest first.
 
-    `since` is in nanoseconds since the epoch. The names have a number or a date in addition to
-    that of `path`.
+    `since` is in nanoseconds since the epoch. If `path` is a symbolic link, rotated files of its
+    target are found, too. The names have a number, a date, a weekday, or a word such as "old" in
+    addition to that of `path`.
     """
+    newer = {
+        (there.st_mtime_ns, one)
+        for rotated in {path, Path(os.path.realpath(path)) if path.is_symlink() else path}
+        for one, there in _files_in_same_folder(rotated)
+        if _rotated_name_pattern(rotated).fullmatch(one.name)
+        if there.st_size and there.st_mtime_ns > since
+    }
+    return [one for _, one in sorted(newer)]
+
+
+def _rotated_name_pattern(path: Path) -> re.Pattern[str]:
+    """Return the pattern of the names of rotated files of `path`."""
     stem, *endings = path.name.split(".")
     ending = "".join(rf"\.{re.escape(one)}" for one in endings)
-    rotated = re.compile(rf"{re.escape(stem)}({ending})?[.-]\d[\d.:_T-]*({ending})?(\.\w+)?")
-    newer = [
-        (there.st_mtime_ns, one.name)
-        for one, there in _files_in_same_folder(path)
-        if rotated.fullmatch(one.name) and there.st_size and there.st_mtime_ns > since
-    ]
-    return [name for _, name in sorted(newer)]
+    number = r"\d[\d.:_TZ+-]*"
+    name, added = rf"{re.escape(stem)}({ending})?", rf"[._-]({number}|{_ADDED_WORDS})"
+    return re.compile(rf"({name}{added}|{number}{name})({ending})?(\.\w+)?", re.IGNORECASE)
 
 
-def find_unread_link_targets(path: Path, since: int) -> list[str]:
-    """Return names of earlier targets of the symbolic link `path` that were never read.
+def find_unread_link_targets(path: Path, since: int) -> list[Path]:
+    """Return earlier targets of the symbolic link `path` that were never read.
 
     Only targets written after `since` (ns since the epoch) are returned, oldest first. Their
     names differ from the current target's in digits only, and their last writes are older.
@@ -162,12 +180,12 @@ def find_unread_link_targets(path: Path, since: int) -> list[str]:
     beside = _files_in_same_folder(target)
     newest = max((there.st_mtime_ns for one, there in beside if one == target), default=sys.maxsize)
     newer = [
-        (there.st_mtime_ns, one.name)
+        (there.st_mtime_ns, one)
         for one, there in beside
         if _DIGITS.sub("0", one.name) == _DIGITS.sub("0", target.name) and one != target
         if there.st_size and since < there.st_mtime_ns <= newest
     ]
-    return [name for _, name in sorted(newer)]
+    return [one for _, one in sorted(newer)]
 
 
 def is_compressed(path: str | os.PathLike[str]) -> bool:

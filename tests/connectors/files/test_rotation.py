@@ -433,7 +433,96 @@ def test_targets_that_were_skipped_are_found_also_where_the_newest_one_is_gone(t
         write(tmp_path / f"part-0{n}.jsonl", OLD)
         os.utime(tmp_path / f"part-0{n}.jsonl", (n, n))
     path.symlink_to(newest)
-    assert find_unread_link_targets(path, since=10**9) == ["part-02.jsonl"]
+    assert find_unread_link_targets(path, since=10**9) == [path.with_name("part-02.jsonl")]
     write(newest, NEW)
-    assert find_unread_link_targets(path, since=10**9) == ["part-02.jsonl"]
+    assert find_unread_link_targets(path, since=10**9) == [path.with_name("part-02.jsonl")]
     assert find_unread_link_targets(newest, since=10**9) == [], "it is no link"
+
+
+def read_all(source):
+    return [json.loads(message.payload)["id"] for message in source.poll(1_000)]
+
+
+@pytest.fixture
+def stopped(path):
+    """A reader of `path` that is another one after each poll."""
+    reader = Restarting(path, stopped=True)
+    yield reader
+    reader.source.close()
+
+
+@pytest.mark.parametrize("lines", [[], [b"id"]])
+def test_a_copy_of_lines_that_came_between_two_empty_polls_is_read(tmp_path, lines):
+    """Seen empty, written, copied and truncated, seen empty once more, and written again."""
+    path = tmp_path / ("records.csv" if lines else "records.jsonl")
+    told = [b"1", b"2"] if lines else [b'{"id": "1"}', b'{"id": "2"}']
+    write(path, lines)
+    os.utime(path, (1, 1))
+    with closing(file_source(path, follow=True)) as source:
+        assert source.poll(9) == []
+        write(path, told[:1], "ab")
+        shutil.copy(path, f"{path}.1")
+        write(path, lines)
+        found = read_all(source)
+        write(path, told[1:], "ab")
+        assert found + read_all(source) == ["1", "2"]
+
+
+def test_a_copy_beside_the_target_of_a_link_is_read(tmp_path):
+    (tmp_path / "logs").mkdir()
+    target, path = tmp_path / "logs" / "today.jsonl", tmp_path / "records.jsonl"
+    target.touch()
+    os.utime(target, (1, 1))
+    path.symlink_to(target)
+    with closing(file_source(path, follow=True)) as source:
+        assert source.poll(9) == []
+        write(target, OLD)
+        shutil.copy(target, f"{target}.1")
+        write(target, NEW)
+        assert len(read_all(source) + read_all(source)) == len(OLD) + len(NEW)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("records.jsonl.2", "records_20260102.jsonl", "records-2026-01-01T00:00:00Z.jsonl"),
+        *("2026-01-01-records.jsonl", "records.jsonl.mon", "records.old", "records.jsonl.bak"),
+    ],
+)
+def test_a_file_that_came_between_is_known_by_its_name(path, stopped, name):
+    assert len(stopped.poll(1_000)) == len(OLD)
+    path.rename(path.with_name("records.jsonl.1"))
+    os.utime(path.with_name("records.jsonl.1"), (1, 1))
+    write(path, NEW)
+    path.rename(path.with_name(name))
+    write(path, NEW[:1])
+    with pytest.raises(DeletedError, match="came between the file that was read"):
+        stopped.poll(1_000)
+
+
+def test_a_copy_by_name_is_preferred_to_a_longer_file_that_begins_alike(path, stopped):
+    full = path.with_name("records-full.jsonl")
+    write(full, [*OLD, *NEW])
+    assert len(stopped.poll(1_000)) == len(OLD)
+    write(path, [b'{"id": "late"}'], "ab")
+    copy_and_truncate(path)
+    os.utime(full, (1, 1))
+    assert stopped.poll(1_000) + stopped.poll(1_000) == [b'{"id": "late"}', *NEW]
+
+
+def test_a_last_row_with_a_line_break_in_quotes_is_read_again_as_a_whole(tmp_path):
+    path = tmp_path / "records.csv"
+    path.write_bytes(b'id,note,n\n1,a,1\n5,"see\n9,fake",1')
+    with closing(CsvSource(path)) as source:
+        assert read_all(source) == ["1", "5"]
+        position, content = source.position(), source.content_fingerprint
+    with path.open("ab") as file:
+        file.write(b"2\n6,ok,3\n")
+    with closing(CsvSource(path)) as source:
+        source.set_expected_content(content)
+        source.seek(position)
+        rows = [json.loads(message.payload) for message in source.poll(9)]
+    assert rows == [
+        {"id": "5", "note": "see\n9,fake", "n": "12"},
+        {"id": "6", "note": "ok", "n": "3"},
+    ]
