@@ -163,7 +163,7 @@ def test_a_record_is_learned_with_the_row_it_was_predicted_with_however_late_its
             one.learn_one({"text": text}, y)
     (text, y), rest = records[40], records[41:]
     values = late._fields.values({"text": text})
-    row = late._learner.rows([values])[0]
+    row = late._learner.encode_records([values])[0]
     late.predict_one({"text": text})
     for other, label in rest:
         for one in (late, never):
@@ -172,7 +172,7 @@ def test_a_record_is_learned_with_the_row_it_was_predicted_with_however_late_its
     never.learn_one({"text": text}, y)
     kept = late._learner._rows
     assert kept.total == never._learner._rows.total
-    assert not np.array_equal(row, never._learner.rows([values])[0])
+    assert not np.array_equal(row, never._learner.encode_records([values])[0])
     assert len(late._pending_rows) == 0
 
 

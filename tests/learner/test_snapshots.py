@@ -16,7 +16,7 @@ from streamboost.learner import QueryConfig, Schedule, StreamLearner, WorkingSet
 from streamboost.storage import pack_json, read_arrays, unpack_json, write_arrays
 
 NAMES = ["score", "query", "learn", "arrive", "expire", "swap", "foreign", "widen"]
-NAMES += ["learn", "retrain", "pause", "resume_training"]
+NAMES += ["learn", "retrain", "pause_training", "resume_training"]
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(NAMES),
@@ -87,7 +87,7 @@ class Run:
             return self.learner.deploy(
                 self.learner.trainer.wait_for_training(running.version) if running else None
             )
-        if name in ("retrain", "pause", "resume_training"):
+        if name in ("retrain", "pause_training", "resume_training"):
             return getattr(self.learner.trainer, name)()
         self.width += 1
         return self.learner.widen_rows(self.width)

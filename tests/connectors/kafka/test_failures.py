@@ -315,7 +315,7 @@ def test_who_waits_hears_at_once_that_nobody_is_there_and_once_until_somebody_is
         assert len(said()) == n
 
 
-@pytest.mark.parametrize("kind", ["admin", "consumer", "producer"])
+@pytest.mark.parametrize("kind", ["create_admin_client", "create_consumer", "create_producer"])
 def test_who_asks_in_vain_again_and_again_holds_no_more_threads_and_files(kind, monkeypatch):
     # The errors that pytest would keep of it hold the sockets.
     monkeypatch.setattr(logging.getLogger("kafka"), "propagate", False)

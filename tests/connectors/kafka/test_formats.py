@@ -40,7 +40,7 @@ class Table:
         self.kept = {n: RegisteredSchema(kind, json.dumps(one)) for n, one in enumerate(schemas, 1)}
         self.asked = []
 
-    def schema(self, id):
+    def get_schema(self, id):
         self.asked.append(id)
         return self.kept.get(id)
 

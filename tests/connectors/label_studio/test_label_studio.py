@@ -135,14 +135,14 @@ def test_a_malformed_annotation_says_nothing_and_disturbs_no_other(stand_in, res
 
 
 def test_the_tag_must_be_clear(studio, server):
-    assert studio.choices("side").labels == ("left", "right")
+    assert studio.fetch_choices_tag("side").labels == ("left", "right")
     with pytest.raises(ConfigurationError, match="the Choices tag 'colour' is not clear"):
-        studio.choices("colour")
+        studio.fetch_choices_tag("colour")
     other = '<Choices name="other" toName="shown"><Choice value="up"/></Choices></View>'
     server.show(interface().replace("</View>", other))
     with pytest.raises(ConfigurationError, match=r"which Choices tag is meant .* side, other"):
         studio.fetch_choices_tag()
-    assert studio.choices("other").name == "other"
+    assert studio.fetch_choices_tag("other").name == "other"
     server.show('<View><Text name="shown" value="$id"/></View>')
     with pytest.raises(ConfigurationError, match="there is none"):
         studio.fetch_choices_tag()

@@ -20,7 +20,7 @@ from tests.pipelines.distributed.sharing import (
 
 def rows_of(learner, schema, messages):
     found, _ = schema.decode(messages)
-    return found.X if found.values is None else learner.rows(found.values)
+    return found.X if found.values is None else learner.encode_records(found.values)
 
 
 @pytest.mark.parametrize("make", [numbers, mixed])

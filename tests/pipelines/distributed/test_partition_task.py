@@ -67,7 +67,7 @@ def test_an_entry_says_what_it_read_and_by_what_it_was_predicted():
     entry = entry_of(step)
     assert (entry.start, entry.end, entry.records, entry.dead) == (100, 121, 9, 1)
     assert (entry.edition, entry.version, entry.sequence) == (12, edition.version, 1)
-    assert entry.decode_sums().tally.records + len(entry.asked) == 9
+    assert entry.decode_sums().tally.n_records + len(entry.asked) == 9
     assert [json.loads(p)["partition"] for p in step.messages.predictions] == [0] * 9
 
 
