@@ -40,6 +40,12 @@ def docstring(name):
     return ast.get_docstring(ast.parse(FILES[name].read_text())) or ""
 
 
+def test_the_steps_whose_time_is_taken_are_there():
+    from benchmarks.pipeline_steps import STEPS
+
+    assert [step for step, (owner, name) in STEPS.items() if not hasattr(owner, name)] == []
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_every_module_says_in_a_line_what_it_is_for(name):
     assert docstring(name).partition("\n")[0].endswith(".")

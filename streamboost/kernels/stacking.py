@@ -318,9 +318,9 @@ def update_fixed_share_weights(
 ):
     """Update the mixture weights of the stack and of young committees by a labelled record.
 
-    This is the fixed-share algorithm (Herbster and Warmuth, 1998, section 5). Each weight is
-    multiplied by a power of the probability of the true class. Then a share of all weights is
-    redistributed: half goes to the stack, and half evenly to all others.
+    This is the fixed-share algorithm (Herbster and Warmuth, 1998, section 5). First a share of all
+    weights is redistributed: half goes to the stack, and half evenly to all others. Then each
+    weight is multiplied by a power of the probability of the true class.
 
     Parameters
     ----------
@@ -330,7 +330,7 @@ def update_fixed_share_weights(
         float64 (M, K), those of each committee, at least one.
     true_class
         The record's class; K or more where the class is new.
-    shared, exponent
+    shared_weight, exponent
         The share of all weights that is redistributed, and the exponent of the probability of the
         true class.
     min_likelihood, min_probability
