@@ -157,7 +157,10 @@ def _check_file_is_readable(name: str, path: str) -> None:
 
 
 def _make_token_provider(import_path: str) -> Any:
-    """Call the function or class `package.module:import_path`, and return the token provider."""
+    """Return the token provider that the function or class at `import_path` returns.
+
+    `import_path` has the form `package.module:name`.
+    """
     module, _, attribute = import_path.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)()

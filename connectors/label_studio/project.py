@@ -256,7 +256,7 @@ def _is_nonempty_text(value: Any) -> bool:
     return isinstance(value, str) and value != ""
 
 
-class _TaskRow(msgspec.Struct):
+class _TaskResponse(msgspec.Struct):
     id: int
     data: dict[str, Any] = {}
     annotations: list[_Annotation] = []
@@ -281,5 +281,5 @@ class _TaskRow(msgspec.Struct):
 
 
 class _TaskPage(msgspec.Struct):
-    tasks: list[_TaskRow]
+    tasks: list[_TaskResponse]
     total: int

@@ -38,7 +38,7 @@ from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.label_studio import run as label_studio
 from streamboost.pipelines.label_studio.tasks import FILE, TaskStore
 from streamboost.pipelines.models.transformer import decode_raw_record
-from streamboost.pipelines.runner.initial_data import decode_initial_data, deploy_initial_model
+from streamboost.pipelines.runner.initial_data import decode_initial_data, deploy_initial_committee
 from streamboost.pipelines.runner.replay import (
     find_other_release_batches,
     journal_entries,
@@ -345,7 +345,7 @@ def _describe_initial_committee(
         schema, _ = schema.infer(records)
     if not schema.has_known_features:
         return f"{said}; compared with the records' fields once there are some"
-    deploy_initial_model(committee, schema, config.learner_config.build_learner(schema, 0))
+    deploy_initial_committee(committee, schema, config.learner_config.build_learner(schema, 0))
     return said
 
 

@@ -39,7 +39,7 @@ from streamboost.pipelines.distributed.learning import LearningPipeline
 from streamboost.pipelines.monitoring.last_error import LastErrorFile
 from streamboost.pipelines.monitoring.log_format import add_sequence_to_log
 from streamboost.pipelines.runner.batch_reader import BatchReader
-from streamboost.pipelines.runner.initial_data import deploy_initial_model
+from streamboost.pipelines.runner.initial_data import deploy_initial_committee
 from streamboost.pipelines.runner.label_join import LabelJoin
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.runner.pipeline import Pipeline
@@ -238,7 +238,7 @@ def _build_pipeline(
         core = replace(core, experts=("committee",))  # the external model predicts instead
     learner = core.build_learner(schema, section.seed, config.sections.labels.on_conflict)
     if initial is not None:
-        schema = deploy_initial_model(initial.committee, schema, learner)
+        schema = deploy_initial_committee(initial.committee, schema, learner)
     join = LabelJoin(
         WindowSize.parse(section.join_window),
         WindowSize.parse(expires_after),

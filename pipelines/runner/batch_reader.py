@@ -273,7 +273,7 @@ def log_rejected_command(command: str, error: Exception) -> None:
 
 
 def _no_timestamp(message: Message) -> None:
-    """Return None for any message: `BufferedSource` never buffers messages without a timestamp."""
+    """Return None for any message, so that `BufferedSource` buffers no message."""
 
 
 def _offset_ranges(

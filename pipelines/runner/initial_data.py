@@ -27,7 +27,7 @@ from streamboost.pipelines.runner.record_window import HeldRecord
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["InitialData", "decode_initial_data", "defer_training", "deploy_initial_model"]
+__all__ = ["InitialData", "decode_initial_data", "defer_training", "deploy_initial_committee"]
 
 _MENDS = "train one on the same columns, in this order, or name the fields so"
 
@@ -122,7 +122,9 @@ def decode_initial_data(
     return known, [dead[place] for place in sorted(dead)]
 
 
-def deploy_initial_model(committee: "Committee", schema: Schema, learner: StreamLearner) -> Schema:
+def deploy_initial_committee(
+    committee: "Committee", schema: Schema, learner: StreamLearner
+) -> Schema:
     """Deploy an initial `committee` in an untrained learner; return `schema` with its label type.
 
     Raises

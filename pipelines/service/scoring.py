@@ -184,7 +184,7 @@ class CheckpointScorer:
 
     def _restore_newest_checkpoint(self) -> None:
         # The imports load the kernels.
-        from streamboost.learner.learner import StreamLearner, without_training_state
+        from streamboost.learner.learner import StreamLearner, without_running_training
 
         there = self._state.checkpoints.sequences
         found = self._state.checkpoints.newest()
@@ -200,7 +200,7 @@ class CheckpointScorer:
                 "predictions it writes"
             )
         schema = Schema.from_json(manifest["schema"])
-        learner = StreamLearner.restore(without_training_state(select_prefix(arrays, "learner.")))
+        learner = StreamLearner.restore(without_running_training(select_prefix(arrays, "learner.")))
         self._known = _LoadedModel(manifest["sequence"], schema, learner)
 
 

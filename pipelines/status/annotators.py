@@ -69,7 +69,7 @@ class AnnotatorAgreement:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def annotator_counts(self, source: str) -> dict[str, int]:
-        """Return the counts of the annotator `source`, by the names in `COUNTED`."""
+        """Return the agreement counts of the annotator `source`, by the names in `COUNTED`."""
         return {name: self._counts[source, name] for name in COUNTED}
 
     def add_record(self, id: str, record: Mapping[str, Any]) -> None:

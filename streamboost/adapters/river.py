@@ -246,7 +246,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         P = self._label_probabilities(
             self._score_and_store_rows([self._fields.values(x)], "decision")
         )
-        chosen = int(self.decisions.decided_indices(P, self._labels)[0])
+        chosen = int(self.decisions.decided_class_indices(P, self._labels)[0])
         return None if chosen < 0 else self._labels[chosen]
 
     def predict_set_one(

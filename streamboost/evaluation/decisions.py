@@ -72,12 +72,12 @@ class Decisions:
     def decide_classes(self, scored: Scored) -> np.ndarray:
         """Return the decided class of each record, object (n,); None without a decision."""
         classes = scored.classes.tolist()
-        chosen = self.decided_indices(scored.probabilities, classes).tolist()
+        chosen = self.decided_class_indices(scored.probabilities, classes).tolist()
         decided = np.full(len(scored), None, dtype=object)
         decided[:] = [classes[k] if k >= 0 else None for k in chosen]
         return decided
 
-    def decided_indices(self, P: np.ndarray, classes: Sequence[Any]) -> np.ndarray:
+    def decided_class_indices(self, P: np.ndarray, classes: Sequence[Any]) -> np.ndarray:
         """Return the column in `P` (n, K) of each record's decided class, int64 (n,); -1: none.
 
         `P` are the probabilities of `classes`, one column for each.
@@ -112,7 +112,7 @@ class Decisions:
             return None
         if not classes:  # records have arrived, but no label yet
             return np.empty((len(P), 0))
-        chosen = self.decided_indices(P, classes)
+        chosen = self.decided_class_indices(P, classes)
         decision_cost: np.ndarray = self.cost_matrix(classes).T[chosen]
         decision_cost[chosen < 0] = np.nan
         return decision_cost

@@ -160,7 +160,7 @@ def _infer_field(path: str, values: Sequence[Any]) -> _Inferred:
     if not sample.n:
         return None, NEVER
     if 2 * len(sample.lists) > sample.n:
-        return _infer_from_lists(path, sample)
+        return _infer_list_field(path, sample)
     if 2 * sample.plain > sample.n or len(sample.numbers) == sample.n:
         return _infer_from_numbers(path, sample)
     if sample.times >= 0.9 * sample.n:
@@ -188,7 +188,7 @@ def _json_hint(values: Sequence[Any]) -> str:
     return told if n else ""
 
 
-def _infer_from_lists(path: str, sample: FieldSample) -> _Inferred:
+def _infer_list_field(path: str, sample: FieldSample) -> _Inferred:
     lengths = {len(value) for value in sample.lists}
     if len(lengths) > 1:
         between = f"{min(lengths)} to {max(lengths)}"

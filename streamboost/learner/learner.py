@@ -68,7 +68,7 @@ from streamboost.storage import FORMAT, Arrays, pack_json, select_prefix, unpack
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["StreamLearner", "without_training_state"]
+__all__ = ["StreamLearner", "without_running_training"]
 
 _NEWEST = 5_000
 """Number of newest labelled records that the experts are retrained on after `rename_class`."""
@@ -1111,7 +1111,7 @@ class StreamLearner:
             ) from error
 
 
-def without_training_state(arrays: Mapping[str, np.ndarray]) -> Arrays:
+def without_running_training(arrays: Mapping[str, np.ndarray]) -> Arrays:
     """Return the arrays of a snapshot without its running training, for predictions only.
 
     Raises ModelFileError if the arrays are not a snapshot's.

@@ -241,7 +241,7 @@ class Schedule:
         """
         if progress is None:
             return "first" if labels >= self.first else None
-        wait = _labels_until_retraining(
+        wait = _labels_between_retrainings(
             progress.retrained - origin, float(self.growth), self.retrain_every
         )
         grown = labels - progress.retrained >= wait
@@ -264,7 +264,7 @@ class Schedule:
         seconds = self.retrain_seconds, self.extend_seconds
         if progress is None or seconds != (None, None):
             return 0
-        wait = _labels_until_retraining(
+        wait = _labels_between_retrainings(
             progress.retrained - origin, float(self.growth), self.retrain_every
         )
         extended = progress.trained + (self.extend_every or wait)
@@ -277,7 +277,7 @@ class Schedule:
 
 
 @lru_cache(maxsize=64)
-def _labels_until_retraining(n_kept: int, growth: float, max_labels: int | None) -> int:
+def _labels_between_retrainings(n_kept: int, growth: float, max_labels: int | None) -> int:
     """Return the number of labels from a retraining on `n_kept` labels to the next one."""
     # 1.15 - 1 falls short of 0.15 in binary; the last term keeps floor from dropping a label.
     step = max(1, floor(min(n_kept * (growth - 1) + 1e-9, _NEVER)))

@@ -230,7 +230,10 @@ class OnlineStacking:
         return index
 
     def _committee_outputs(self, records: ExpertRecords, known: np.ndarray) -> np.ndarray:
-        """Return the committee's log probabilities, E times, as the experts' default: (E, n, K)."""
+        """Return the committee's log probabilities for each of the E experts, float64 (E, n, K).
+
+        An expert that has no prediction for a row keeps those of the committee.
+        """
         committee, scores = records.committee, records.scores
         temperature, share = committee.temperature, _NO_SHARES
         if committee.link != "softmax":

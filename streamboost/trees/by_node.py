@@ -70,7 +70,7 @@ class _GrowingTree:
             self._find_split(first + 1)
 
     def to_tree(self) -> Tree:
-        """Return the nodes and rows that were grown so far as a `Tree`."""
+        """Return the tree that was grown so far, with the leaf of each row."""
         return Tree(
             self.nodes[: self.n_nodes], self._grow.features, self._rows, self._rest, worth=1.0
         )

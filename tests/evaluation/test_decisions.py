@@ -89,7 +89,7 @@ def estimated(rng, decisions, share=0.1):
     evaluation.add_records(ids, scored(P), np.where(asked, share, np.nan))
     evaluation.add_labels([ids[i] for i in np.flatnonzero(asked)], classes[truth[asked]])
     C = decisions.cost_matrix(["ok", "fraud"])
-    paid = C[truth, decisions.decided_indices(P, ["ok", "fraud"])]
+    paid = C[truth, decisions.decided_class_indices(P, ["ok", "fraud"])]
     return evaluation.since_start().cost, paid.mean()
 
 

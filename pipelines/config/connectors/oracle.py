@@ -68,7 +68,7 @@ class OracleSection(Input):
 
     @property
     def read_only_reason(self) -> str:
-        """Reason why labels cannot be appended: the file has the answers."""
+        """Reason why labels cannot be appended: they come from the file that has all answers."""
         return "a file answers in its place"
 
     @property

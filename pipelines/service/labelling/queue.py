@@ -285,7 +285,7 @@ class LabelQueue:
             return {} if connection is None else conflicting_labels(connection, ids)
 
     def annotator_names(self) -> list[str]:
-        """Return the names of all annotators with an entry, sorted."""
+        """Return the names of all who answered, skipped or corrected a record, sorted."""
         with self._store.read_transaction() as connection:
             return [] if connection is None else annotator_names(connection)
 

@@ -17,7 +17,7 @@ from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.runner.initial_data import deploy_initial_model
+from streamboost.pipelines.runner.initial_data import deploy_initial_committee
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
 from tests.pipelines.distributed.sharing import edition_of, make_learner, numbers
@@ -217,7 +217,7 @@ def test_where_scoring_is_apart_the_first_edition_scores_as_it_does(make_records
     X = np.array([[r["a"], r["b"]] for r in known], dtype=np.float32)
     committee = SketchLogitBoostClassifier(n_estimators=20).fit(X, truth).committee_
     learner = make_learner(numbers())
-    schema = deploy_initial_model(committee, numbers(), learner)
+    schema = deploy_initial_committee(committee, numbers(), learner)
     edition = edition_of(learner, schema)
     assert edition.version == 1
     scored = edition.learner.score(X)
@@ -233,7 +233,7 @@ def test_labels_are_what_its_classes_are(classes, kind):
     X = np.eye(4, 2, dtype=np.float32)
     committee = SketchLogitBoostClassifier(n_estimators=2).fit(X, classes * 2).committee_
     schema = Schema(numeric=["a", "b"])
-    assert deploy_initial_model(committee, schema, make_learner(schema)).label_kind == kind
+    assert deploy_initial_committee(committee, schema, make_learner(schema)).label_kind == kind
 
 
 def test_classes_that_no_label_can_be_are_refused():
@@ -241,4 +241,4 @@ def test_classes_that_no_label_can_be_are_refused():
     committee = SketchLogitBoostClassifier(n_estimators=2).fit(X, [0.0, 1.0] * 2).committee_
     schema = Schema(numeric=["a", "b"])
     with pytest.raises(ConfigurationError, match="train one on text or whole numbers"):
-        deploy_initial_model(committee, schema, make_learner(schema))
+        deploy_initial_committee(committee, schema, make_learner(schema))
