@@ -580,17 +580,16 @@ class NumberDecoder:
             fields.append(("time", Time, None))
             names["time"] = self.time
         # Records have no cycles: untracked objects cost the garbage collector nothing.
-        kind = msgspec.defstruct("Record", fields, rename=names, gc=False)
-        getters = {path: path_getter(path) for path in (self.id, self.time, *self.names) if path}
-        if not any("." in path for path in getters):
-            return msgspec.json.Decoder(kind).decode
-        decode = msgspec.json.Decoder(dict[str, Any]).decode
-
-        def decode_nested(payload: bytes) -> Any:
-            record = decode(payload)
-            return msgspec.convert({path: get(record) for path, get in getters.items()}, kind)
-
-        return decode_nested
+        record_type = msgspec.defstruct("Record", fields, rename=names, gc=False)
+        paths = [path for path in (self.id, self.time, *self.names) if path]
+        if not any("." in path for path in paths):
+            return msgspec.json.Decoder(record_type).decode
+        # Numbers out of range become infinite, which only matters in the fields that are read.
+        decode = msgspec.json.Decoder(dict[str, Any], float_hook=float).decode
+        read = make_values_reader(paths)
+        return lambda payload: msgspec.convert(
+            dict(zip(paths, read(decode(payload)), strict=True)), record_type
+        )
 
 
 @dataclass(frozen=True)

@@ -130,19 +130,29 @@ class LabelMapping:
             self._originals.setdefault(id, list(labels))
 
     def _track_label(
-        self, id: str, vote: Vote, earlier: dict[str, list[Vote]], labels_of: LabelsOf
+        self,
+        id: str,
+        source: str | None,
+        label: Label | None,
+        earlier: dict[str, list[Vote]],
+        labels_of: LabelsOf,
     ) -> None:
-        """Store the label `vote` of a record if the record has a label of a merged class.
+        """Store the label of a record if the record has a label of a merged class.
 
-        `earlier` has the labels of the records of this batch, and is updated.
+        None takes all labels of the record back. `earlier` has the labels of the records of this
+        batch, and is updated.
         """
         if id not in earlier:
             before = labels_of(id)
             if before is None:  # a further label of this record has no effect
                 return
             earlier[id] = self._originals.get(id, before)
-        earlier[id].append(vote)
-        if vote[1] in self._merged_into:
+        if label is None:
+            self._originals.pop(id, None)
+            earlier[id] = []
+            return
+        earlier[id].append((source, label))
+        if label in self._merged_into:
             self._originals[id] = earlier[id]
 
     def remove_original_labels(
@@ -193,12 +203,9 @@ class LabelMapping:
         left = [i for i in range(len(labels)) if i not in set(gone)]
         earlier: dict[str, list[Vote]] = {}
         for i in left:
-            id, label = labels.ids[i], labels.labels[i]
-            if label is None:
-                self._originals.pop(id, None)
-                earlier[id] = []
-            else:
-                self._track_label(id, (labels.sources[i], label), earlier, labels_of)
+            self._track_label(
+                labels.ids[i], labels.sources[i], labels.labels[i], earlier, labels_of
+            )
         sorted_ = Labels(
             [labels.ids[i] for i in left],
             [now[i] for i in left],

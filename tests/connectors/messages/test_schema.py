@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -70,12 +71,14 @@ def test_numbers_at_dotted_paths_are_read_from_nested_objects(as_messages):
     assert "'device.version': expected a number or null" in letter.detail
 
 
+@pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("case", DAMAGED)
-def test_each_damage_has_its_reason_and_says_where(case, as_messages):
+def test_each_damage_has_its_reason_and_says_where(case, nested, as_messages):
     payload, reason, detail = DAMAGED[case]
-    good = b'{"id": "good"}'
+    good = b'{"id": "good", "unused": 1e400}'
     messages = as_messages([good, payload, good])
-    records, dead = SCHEMA.decode(messages, source="my records", time=1234)
+    schema = replace(SCHEMA, numeric=[*SCHEMA.numeric, "c.d"]) if nested else SCHEMA
+    records, dead = schema.decode(messages, source="my records", time=1234)
     assert offsets_of(records) == [0, 2]
     (letter,) = dead
     assert letter.reason == reason
