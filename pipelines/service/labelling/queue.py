@@ -171,7 +171,8 @@ class LabelQueue:
         """Write all `labels` at once, without an undo window, or none of them.
 
         Operators and programs may label any record. Annotators may label requested records, and
-        change their own labels. An answer of somebody else that is still held is written before.
+        change their own labels. Answers that wait to be written are written before; their own that
+        are held are undone.
         """
         tidy = self._labels.validate(labels)
         now = self._clock()
@@ -185,7 +186,8 @@ class LabelQueue:
             earlier = [
                 entry
                 for entry in [*entries_to_write(connection), *undoable_entries(connection)]
-                if entry.id in ids and (entry.id, entry.person) not in authors
+                if entry.id in ids
+                and (entry.stage == "writing" or (entry.id, entry.person) not in authors)
             ]
             self._labels.append_validated([*map(label_message, earlier), *tidy])
             set_stage(connection, [entry.number for entry in earlier], "written")

@@ -315,13 +315,16 @@ def test_what_cannot_be_written_now_waits_and_says_why(desk, monkeypatch, error)
     assert desk.written() == [("0", "left", "ann")]
 
 
-def test_a_label_posted_after_an_answer_that_could_not_be_written_is_the_last(desk, monkeypatch):
+@pytest.mark.parametrize("poster", [PROGRAM, ANN])
+def test_a_label_posted_after_an_answer_that_could_not_be_written_is_the_last(
+    desk, monkeypatch, poster
+):
     desk.queue.answer(ANN, "0", "left")
     desk.now += GRACE
     with monkeypatch.context() as patch:
         patch.setattr(desk.sink, "flush", lambda: 1 / 0)
         assert desk.queue.write_due() == 0
-    desk.queue.post_labels(PROGRAM, [Label("0", "right")])
+    desk.queue.post_labels(poster, [Label("0", "right")])
     assert desk.queue.write_due(at_once=True) == 0
     assert [label for _, label, _ in desk.written()][-2:] == ["left", "right"]
 
