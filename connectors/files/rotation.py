@@ -117,16 +117,15 @@ def find_segment_file(path: Path, segment: FileSegment) -> Path | None:
     nothing of the file was read, `path` is returned, unless a file with the segment's inode is
     found.
     """
-    beside, stem = _files_in_same_folder(path), path.name.split(".")[0]
-    if path.is_symlink():
-        beside += _files_in_same_folder(Path(os.path.realpath(path)))
-    own = [one for one, there in beside if segment.has_device_and_inode(there)]
-    rotated = _rotated_name_pattern(path)
-    copies = [
-        (rotated.fullmatch(one.name) is None, -there.st_size, one)
-        for one, there in beside
-        if one.name.startswith(stem)
-    ]
+    own: list[Path] = []
+    copies: list[tuple[bool, int, Path]] = []
+    for named in _path_and_target(path):
+        rotated, stem = _rotated_name_pattern(named), named.name.split(".")[0]
+        for one, there in _files_in_same_folder(named):
+            if segment.has_device_and_inode(there):
+                own.append(one)
+            if one.name.startswith(stem):
+                copies.append((rotated.fullmatch(one.name) is None, -there.st_size, one))
     if not segment.known:
         return next((one for *_, one in copies if one in own), path)
     places = (*own, path, *(one for *_, one in sorted(copies)))
@@ -151,12 +150,17 @@ def find_rotated_files(path: Path, since: int) -> list[Path]:
     """
     newer = {
         (there.st_mtime_ns, one)
-        for rotated in {path, Path(os.path.realpath(path)) if path.is_symlink() else path}
-        for one, there in _files_in_same_folder(rotated)
-        if _rotated_name_pattern(rotated).fullmatch(one.name)
+        for named in _path_and_target(path)
+        for one, there in _files_in_same_folder(named)
+        if _rotated_name_pattern(named).fullmatch(one.name)
         if there.st_size and there.st_mtime_ns > since
     }
     return [one for _, one in sorted(newer)]
+
+
+def _path_and_target(path: Path) -> list[Path]:
+    """Return `path` and, if it is a symbolic link, the file that it leads to."""
+    return [path, Path(os.path.realpath(path))] if path.is_symlink() else [path]
 
 
 def _rotated_name_pattern(path: Path) -> re.Pattern[str]:

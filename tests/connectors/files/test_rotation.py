@@ -71,6 +71,9 @@ class Restarting:
         )
         return [message.payload for message in found]
 
+    def close(self):
+        self.source.close()
+
     def rest(self, limit=70):
         found = []
         while lines := self.poll(limit):
@@ -448,7 +451,7 @@ def stopped(path):
     """A reader of `path` that is another one after each poll."""
     reader = Restarting(path, stopped=True)
     yield reader
-    reader.source.close()
+    reader.close()
 
 
 @pytest.mark.parametrize("lines", [[], [b"id"]])
@@ -480,6 +483,19 @@ def test_a_copy_beside_the_target_of_a_link_is_read(tmp_path):
         shutil.copy(target, f"{target}.1")
         write(target, NEW)
         assert len(read_all(source) + read_all(source)) == len(OLD) + len(NEW)
+
+
+def test_a_copy_beside_the_target_of_a_link_is_read_while_stopped(tmp_path):
+    (tmp_path / "logs").mkdir()
+    target, path = tmp_path / "logs" / "today.jsonl", tmp_path / "records.jsonl"
+    write(target, OLD)
+    path.symlink_to(target)
+    reader = Restarting(path, stopped=True)
+    with closing(reader):
+        found = reader.poll(40)
+        shutil.copy(target, f"{target}.1")
+        write(target, NEW)
+        assert found + reader.rest() == OLD + NEW
 
 
 @pytest.mark.parametrize(
