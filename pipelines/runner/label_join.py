@@ -736,9 +736,9 @@ class LabelJoin:
                     label = replay_votes(learned.on_conflict or "first", votes)[1]
                 self._set_remembered_label(id, label)
 
-    def has_pending_label(self, id: str) -> bool:
-        """Return whether a label waits for the record `id`."""
-        return id in self._pending_labels
+    def n_pending_labels(self, id: str) -> int:
+        """Return the number of labels that wait for the record `id`."""
+        return len(self._pending_labels.votes_on(id))
 
     def distinct_pending_labels(self) -> list[Label]:
         """Return the distinct values of the pending labels."""

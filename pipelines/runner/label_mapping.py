@@ -155,17 +155,16 @@ class LabelMapping:
         if label in self._merged_into:
             self._originals[id] = earlier[id]
 
-    def remove_original_labels(
-        self, ids: Iterable[str], has_pending_label: Callable[[str], bool]
-    ) -> None:
+    def remove_original_labels(self, ids: Iterable[str], n_pending: Callable[[str], int]) -> None:
         """Remove the original labels of earlier records with the same ids as new records.
 
-        If `has_pending_label` returns True for an id, its labels belong to the new record, and are
-        kept.
+        `n_pending` returns the number of labels that wait for a new record. These, the newest, are
+        its own; older ones expired, or are of an earlier record.
         """
         for id in ids if self._originals else ():
-            if id in self._originals and not has_pending_label(id):
-                del self._originals[id]
+            votes, n = self._originals.pop(id, []), n_pending(id)
+            if votes and n:
+                self._originals[id] = votes[-n:]
 
     def prune_original_labels(self, is_known: Callable[[str], bool]) -> None:
         """If many records have original labels, remove those of records that are not `is_known`."""

@@ -365,7 +365,7 @@ class Pipeline:
         """Add the records of a batch to the join; return those that have pending labels."""
         predicted, values = scored.labels.tolist(), encode_values_of_records(records)
         requested = requests.ids, requests.propensity
-        self.classes.remove_original_labels(records.ids, self.join.has_pending_label)
+        self.classes.remove_original_labels(records.ids, self.join.n_pending_labels)
         joined = self.join.add_records(
             records.ids, X, predicted, *requested, records.times, values, self.learner
         )

@@ -371,8 +371,10 @@ class LabelledRows:
     def rename_or_remove_class(self, label: Label, into: Label | None) -> bool:
         """Move the rows of class `label` to class `into`, or drop the rows if `into` is None.
 
-        Returns whether the class existed. This counts as one more label learned.
+        Returns whether a row was of the class. This counts as one more label learned. Votes for
+        the class are moved or dropped in any case.
         """
+        self._named.rename_classes(lambda one: into if one == label else one)
         if label not in self.counts:
             return False
         counted, self.counts[label] = self.counts[label], 0
@@ -384,7 +386,6 @@ class LabelledRows:
             self._rows.recode_or_drop_class(
                 self._codes[label], self._codes.setdefault(into, len(self._codes))
             )
-        self._named.rename_classes(lambda one: into if one == label else one)
         return True
 
     def first_order_after(self, records: int) -> int:

@@ -779,18 +779,15 @@ class StreamLearner:
         trainer = self.trainer
         trainer.rename_or_remove_class(label, into)
         self.evaluator.rename_or_remove_class(label, into)
-        if not self._rows.rename_or_remove_class(label, into):
-            return trainer.start_due_training()
-        if self.features is not None:
+        changed = self._rows.rename_or_remove_class(label, into)
+        if changed and self.features is not None:
             self.features.rename_or_remove_class(label, into)
         if self.on_conflict == "vote":  # votes for two classes are now for one
             for id, row, before in list(self._rows.annotated_rows()):
                 if row.votes:
-                    self._relabel_row(id, row, before, resolve_label("vote", row.votes, before))
-        if self.features is not None:
-            self.update_columns()
-        self._retrain_experts()
-        return trainer.retrain() if trainer.champion is not None else trainer.start_due_training()
+                    after = resolve_label("vote", row.votes, before)
+                    changed = self._relabel_row(id, row, before, after) or changed
+        return self._retrain_on_changed_labels() if changed else trainer.start_due_training()
 
     def votes_on(self, id: str) -> list[Vote] | None:
         """Return the votes on a record, in order; None if no row of the record is stored."""
@@ -832,9 +829,11 @@ class StreamLearner:
                 continue
             row.votes, after = replay_votes(self.on_conflict or "first", votes)
             changed = self._relabel_row(id, row, before, after) or changed
+        return self._retrain_on_changed_labels() if changed else self.trainer.start_due_training()
+
+    def _retrain_on_changed_labels(self) -> tuple[Training, ...]:
+        """Retrain experts and committee after labels of many rows changed; return trainings."""
         trainer = self.trainer
-        if not changed:
-            return trainer.start_due_training()
         if self.features is not None:
             self.update_columns()
         self._retrain_experts()

@@ -389,6 +389,55 @@ def test_votes_are_counted_again_when_their_classes_become_one(make_world):
     assert learner.label_of("110") == "right"
 
 
+def test_votes_for_a_class_that_no_record_has_are_counted_again_with_its_merge(make_world):
+    world = make_world(window=200, on_conflict="vote")
+    fed(world)
+    more(world, 100, 20)
+    said = {"ann": "right", "bob": "lft", "eve": "left"}
+    world.feed(labels=[{"id": "110", "label": one, "source": who} for who, one in said.items()])
+    world.run()
+    learner = world.pipeline.learner
+    assert "lft" not in learner.classes
+    learner.rename_class("lft", "left")
+    assert learner.label_of("110") == "left"
+
+
+def test_a_label_that_expired_before_its_record_came_does_not_come_back(make_world):
+    world = make_world(window=20, on_conflict="first")
+    fed(world)
+    world.tell("merge", None, "laft", "left")
+    world.feed(labels=[{"id": "200", "label": "laft"}])
+    world.run()
+    for start in range(100, 150, 10):  # what is read as a backlog does not let it expire
+        more(world, start, 10)
+    assert world.pipeline.join.n_pending_labels("200") == 0, "it has expired"
+    world.feed(labels=[{"id": "200", "label": "right"}])
+    world.run()
+    records, _ = make_records(1, start=200)
+    world.feed(records)
+    world.run()
+    assert world.pipeline.learner.label_of("200") == "right"
+    world.tell("unmerge", None, "laft")
+    world.run()
+    assert world.pipeline.learner.label_of("200") == "right"
+
+
+def test_a_null_that_has_no_effect_forgets_no_label(make_world):
+    """The learner no longer has the record's row, so its label stays, and is restored."""
+    world = make_world(window=50)
+    fed(world)
+    classes = world.pipeline.classes
+    world.tell("merge", None, "laft", "left")
+    world.run()
+    world.feed(labels=[{"id": "99", "label": "laft"}])
+    world.run()
+    before = classes.to_json()["were"]["99"]
+    world.pipeline.learner._rows.release_ids(["99"])
+    world.feed(labels=[{"id": "99", "label": None}])
+    world.run()
+    assert world.pipeline.classes.to_json()["were"]["99"] == before
+
+
 def test_a_record_whose_class_was_dropped_takes_a_label_though_a_vote_is_left(make_world):
     world = make_world(window=200, on_conflict="vote")
     fed(world)
