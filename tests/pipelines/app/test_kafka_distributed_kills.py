@@ -159,7 +159,7 @@ def test_after_kills_stops_and_partitions_that_join_nothing_is_lost_or_doubled(
         with world.answered():
             chaos.goes_on()
             for event in chaos.events(EVENTS):
-                print(f"{event.__name__}: ", end="")  # also of the one after which nothing goes on
+                print(f"{event.__name__}: ", end="")  # also of one after which nothing continues
                 event()
                 print(f"all partitions go on after {chaos.goes_on():.1f} s")
             over.set()

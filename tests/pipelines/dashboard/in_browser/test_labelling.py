@@ -211,12 +211,19 @@ def test_what_is_no_answer_labels_nothing(job, visit):
         )
 
     before = len(job.given())
+    for odd in (None, ["label"], "label", 7):
+        page.evaluate(
+            "odd => { const element = document.querySelector('.answers');"
+            " getElement(+element.id.slice(1)).$emit('given', odd) }",
+            odd,
+        )
     for given in ("{action: 'label', label: null}", "{action: 'explode'}", "{}", "{label: ['x']}"):
         until(lambda given=given: give(given) or "That is no answer" in text_of(page, ".said"))
         # A key that is pressed before the page has the next turn is passed over.
         until(lambda: page.keyboard.press("u") or "nothing to undo" in text_of(page, ".said"))
     assert len(job.given()) == before
     assert "None" not in [choice.get("label") for choice in job.given()]
+    assert "AttributeError" not in (job.file.parent / "serve.log").read_text()
 
 
 def test_text_of_a_record_turns_nothing_around_it(visit):
