@@ -67,7 +67,7 @@ class Database:
         The transaction is committed at the end, or rolled back on an error.
         """
         with self.translate_errors():
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._thread_connection() as connection:
                 self._begin_write_transaction(connection)
                 try:

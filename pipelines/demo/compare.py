@@ -26,6 +26,7 @@ from streamboost.pipelines.config.file import Config, Tables, parse
 from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.shutdown import StopToken
+from streamboost.pipelines.state.folder import State
 
 __all__ = [
     "DATASET",
@@ -261,7 +262,7 @@ def create_pipeline(sections: Tables, folder: Path) -> Config:
         raise StateError(
             f"{folder} holds an earlier demo: name another folder, or move that one away"
         )
-    config.state.mkdir(parents=True)
+    State(config.state).create()
     (folder / FILE).write_text(toml.format_sections(sections), encoding="utf-8")
     return config
 

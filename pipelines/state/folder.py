@@ -24,6 +24,7 @@
 import fcntl
 import logging
 import os
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -69,6 +70,12 @@ class State:
         """Create the folder if it does not exist; only its owner has access."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
+    def _is_open_to_others(self) -> bool:
+        """Return whether any user of the machine may list or enter the folder."""
+        path = self.path.resolve()
+        is_reachable = all(one.stat().st_mode & stat.S_IXOTH for one in path.parents)
+        return is_reachable and bool(path.stat().st_mode & stat.S_IRWXO)
+
     @property
     def has_files(self) -> bool:
         """Whether the folder has files of a run: log, configuration, schema or checkpoints."""
@@ -83,19 +90,18 @@ class State:
     def locked(self) -> Iterator[None]:
         """Context manager that locks the folder for this process; a missing folder is created.
 
-        A warning is logged if other users have access to a folder that existed before.
+        A warning is logged if other users have access to the folder, which then existed before.
 
         If another process holds the lock, StateError is raised at once. The system releases the
         lock with the process, even after a kill.
         """
         with self.translate_errors():
             self.create()
-            if (mode := self.path.stat().st_mode & 0o777) & 0o007:
+            if self._is_open_to_others():
                 _log.warning(
-                    "%s can be read by other users of this machine (mode %o), with the records in "
-                    "it: chmod 700 it, or remove the access of others",
+                    "%s is open to other users of this machine, with the records in it: chmod 700 "
+                    "it, or a folder above",
                     self.path,
-                    mode,
                 )
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o644)
         try:

@@ -2,10 +2,15 @@ import multiprocessing
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
+from streamboost.connectors.base import write_and_flush
 from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.sqlite.stream import SqliteSink
 from streamboost.errors import StateError
 from streamboost.pipelines.config.compatibility import (
     pipeline_name,
@@ -207,14 +212,23 @@ def test_no_secret_is_stored(state, tmp_path):
     assert b"${SECRET}" in stored
 
 
-def test_a_folder_that_is_made_is_its_owners_alone_and_one_open_to_others_is_named(
-    tmp_path, caplog
-):
-    with State(tmp_path / "new" / "state").locked():
-        assert (tmp_path / "new" / "state").stat().st_mode & 0o777 == 0o700
-    assert not caplog.messages
-    (tmp_path / "shared").mkdir(mode=0o755)
-    with State(tmp_path / "shared").locked():
-        assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o755, "as whoever made it wants it"
+def test_a_folder_that_is_made_is_its_owners_alone_and_one_open_to_others_is_named(caplog):
+    with TemporaryDirectory() as name:
+        above = Path(name)
+        with State(above / "new" / "state").locked():
+            assert (above / "new" / "state").stat().st_mode & 0o777 == 0o700
+        (above / "shared").mkdir(mode=0o755)
+        with State(above / "shared").locked():
+            assert (above / "shared").stat().st_mode & 0o777 == 0o755, "as whoever made it wants it"
+        assert not caplog.messages, "nobody else may enter the folder above"
+        above.chmod(0o755)
+        with State(above / "new" / "state").locked(), State(above / "shared").locked():
+            pass
     (said,) = caplog.messages
-    assert "shared can be read by other users of this machine (mode 755)" in said
+    assert "shared is open to other users of this machine" in said
+
+
+def test_the_folder_of_a_log_that_is_written_before_the_first_run_is_its_owners_alone(tmp_path):
+    with closing(SqliteSink(tmp_path / "state" / "log.db", "records")) as sink:
+        write_and_flush(sink, [b"{}"])
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
