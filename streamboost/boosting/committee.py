@@ -1,7 +1,8 @@
 """Committee: an immutable boosted model that scores rows and is saved to a file."""
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,11 +12,15 @@ from streamboost.boosting.frames import FrameColumns, to_frame
 from streamboost.boosting.links import NO_COSTS, Link, check_link, class_probabilities
 from streamboost.boosting.similarities import Similarities
 from streamboost.errors import DataError, ModelFileError
+from streamboost.export.model import TreeModel
 from streamboost.storage import Arrays, pack_json, read_arrays, unpack_json, write_arrays
 from streamboost.trees.explained import feature_importances, shap_values
 from streamboost.trees.forest import Forest
 
-__all__ = ["Committee", "Model", "WeakLearners"]
+__all__ = ["COLUMNS", "Committee", "Model", "WeakLearners"]
+
+COLUMNS = "streamboost.columns"
+"""Name of the metadata of an exported file with the columns of the training frame, as JSON."""
 
 WeakLearners = Forest | Similarities
 """Weak learners with K scores each, packed and immutable."""
@@ -197,6 +202,100 @@ class Committee:
             return cls.from_arrays(arrays)
         except ModelFileError as error:
             raise ModelFileError(f"{path}: {error}") from error
+
+    def to_onnx(
+        self,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        calibration: float = 1.0,
+        decision: Mapping[str, np.ndarray] | None = None,
+    ) -> bytes:
+        """Return the committee as a serialized ONNX model: `pip install streamboost[export]`.
+
+        The input `X` is float32 (n, D), as in `class_scores`: NaN where missing, categories as
+        codes. The outputs are `label` (n,), `probabilities` and `scores`, float64 (n, K). Scores
+        are equal up to about 2e-12 of the largest score, so that a label can differ only in a tie
+        within this error.
+
+        Parameters
+        ----------
+        metadata
+            Text by name, for the properties of the file.
+        calibration
+            Temperature of the probabilities, applied after the link: the divisor of their
+            logarithms (`TemperatureScaling`).
+        decision
+            Adds the output `decision`, int64 (n,): the index of the decided class, or -1. Either
+            "costs", float64 (K, K), the rows for true classes; or "threshold", float64 (K,), the
+            least probability to decide on a class, 0 for none.
+
+        Raises
+        ------
+        ConfigurationError
+            If the package onnx is not installed.
+        DataError
+            If ONNX cannot express the committee: the weak learners are no trees, the link is
+            "costs", or a split separates more than 1,000 categories.
+        """
+        from streamboost.export.onnx_model import to_onnx
+
+        return to_onnx(self._to_tree_model(calibration), self._with_columns(metadata), decision)
+
+    def to_lightgbm(
+        self, metadata: Mapping[str, str] | None = None, *, calibration: float = 1.0
+    ) -> str:
+        """Return the committee as a model in LightGBM's text format.
+
+        Raw scores of a `lightgbm.Booster` have the same bits as `class_scores`. `Booster.predict`
+        returns the probabilities if the link is softmax and the product of `temperature` and
+        `calibration` is 1. If the link is sigmoid and `calibration` is 1, `predict` returns the
+        sigmoids, not divided by their sum. Otherwise it returns the raw scores.
+
+        Each tree is written K times, once for each class. LightGBM reads values of at most 1e-35
+        as 0, and cuts off the fraction of a category.
+
+        `metadata` is text by name, for the header of the file. `calibration` is as in `to_onnx`.
+
+        Raises
+        ------
+        DataError
+            If LightGBM cannot express the committee: the weak learners are no trees, or the link is
+            "costs".
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from streamboost import SketchLogitBoostClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> committee = SketchLogitBoostClassifier(n_estimators=20).fit(X, y).committee_
+        >>> committee.to_lightgbm().splitlines()[:3]
+        ['tree', 'version=v4', 'num_class=3']
+        """
+        from streamboost.export.lightgbm_text import to_lightgbm
+
+        return to_lightgbm(self._to_tree_model(calibration), self._with_columns(metadata))
+
+    def _to_tree_model(self, calibration: float) -> TreeModel:
+        if not isinstance(self.learners, Forest):
+            raise DataError(
+                f"the committee is made of {self.learners.kind}, and neither ONNX nor LightGBM has "
+                "these: save the committee as safetensors, or train a committee of trees"
+            )
+        return TreeModel(
+            self.classes,
+            self.base,
+            self.learners,
+            self.n_features,
+            self.link,
+            self.temperature,
+            self.columns.names if self.columns else (),
+            calibration,
+        )
+
+    def _with_columns(self, metadata: Mapping[str, str] | None) -> dict[str, str]:
+        """Return `metadata` with the names and categories of the training frame, if any."""
+        own = {} if self.columns is None else {COLUMNS: json.dumps(self.columns.to_json())}
+        return own | dict(metadata or {})
 
     def to_arrays(self) -> Arrays:
         """Return the committee as arrays for storage; the array "about" holds JSON."""

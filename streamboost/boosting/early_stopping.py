@@ -28,11 +28,10 @@ If there are too few rows to hold any out, all rows are trained on, for all roun
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Integral
+from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from streamboost.boosting.committee import WeakLearners
 from streamboost.boosting.similarities import SimilaritiesBuilder
@@ -65,13 +64,6 @@ class EarlyStopping:
     tol
         Least decrease of the loss that counts as an improvement.
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-    }
 
     early_stopping: bool = False
     validation_fraction: float = 0.1

@@ -1,39 +1,24 @@
 """Base class of the boosted estimators, with the methods of a scikit-learn classifier."""
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
-from dataclasses import dataclass, fields, replace
-from inspect import get_annotations
-from numbers import Integral, Real
-from types import NoneType
-from typing import Any, ClassVar, Literal, Self, cast, get_args, get_origin
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from streamboost.boosting.categorical import checked_categorical_mask
-from streamboost.boosting.committee import Committee, Model
+from streamboost.boosting.committee import Model
+from streamboost.boosting.committee_trainer import CommitteeTrainer
+from streamboost.boosting.constraints import check_parameters
 from streamboost.boosting.descriptions import with_inherited_descriptions
-from streamboost.boosting.early_stopping import EarlyStopping
-from streamboost.boosting.frames import FrameColumns, training_columns
-from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingWork, boost
-from streamboost.boosting.training_data import (
-    TrainingData,
-    apply_class_weight,
-    check_class_weight,
-    training_data,
-    training_rows,
-    validate_features,
-    warn_of_missing_classes,
-)
-from streamboost.trees.bins import MAX_BINS
+from streamboost.boosting.frames import training_columns
+from streamboost.boosting.training_data import check_class_weight, warn_of_missing_classes
+from streamboost.boosting.validation import training_rows, validate_features
 from streamboost.trees.forest import Forest
 
 __all__ = ["BoostingClassifier", "Pruning"]
@@ -47,60 +32,15 @@ def _require_probabilities(estimator: "BoostingClassifier") -> bool:
     return True
 
 
-def _make_parameter_constraints(cls: Any) -> dict[str, list[Any]]:
-    """Return the valid values of an estimator's parameters, as scikit-learn's constraints.
-
-    The constraints of the base class are extended by the type hints of `cls`. A `Literal` hint
-    allows its strings, and a hint with None also allows None.
-    """
-    constraints: dict[str, list[Any]] = {**super(cls, cls)._parameter_constraints}
-    own: dict[str, list[Any]] = cls.__dict__.get("_parameter_constraints", {})
-    for name, hint in get_annotations(cls).items():
-        origin: Any = get_origin(hint)
-        if origin is Literal:
-            constraints[name] = [StrOptions(set(get_args(hint)))]
-        elif NoneType in get_args(hint) and None not in constraints.get(name, [None]):
-            constraints[name] = [*constraints[name], None]
-    return constraints | own
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base class of the boosted estimators. A subclass adds an algorithm and its parameters.
+class BoostingClassifier(ClassifierMixin, BaseEstimator, CommitteeTrainer):  # type: ignore[misc]
+    """Base class of the boosted estimators: a trainer with scikit-learn's methods.
 
-    The parameters are the fields of data classes. This class has the fields common to all families.
-    A subclass declares its own fields and the fields with another default. scikit-learn reads the
-    parameters from the signature that `dataclass` generates. A subclass inherits constraints; a
-    type hint of literals or with None adds its own. If the docstring of a subclass lists a
-    parameter or an attribute without a description, the description is that of the nearest base
-    class.
-
-    Parameters
-    ----------
-    n_estimators
-        Rounds of boosting, one tree each.
-    max_bins
-        Bins per feature, at most 255, missing values aside.
-    max_features
-        Share of the features that are available to a tree. None: all features if there are at most
-        20, half of them if there are fewer than 300, else a fifth.
-    subsample
-        Share of the rows a tree is grown on, drawn without replacement.
-    categorical_features
-        Categorical columns: ``"from_dtype"``, the columns of a frame with a categorical type; a
-        mask (D,), indices, or column names; or None for no column. See
-        `streamboost.boosting.categorical`.
-    class_weight
-        Weights of the classes: a dictionary, with weight 1 for the other classes; ``"balanced"``
-        for equal total weights of all classes; or None.
-    early_stopping, validation_fraction, n_iter_no_change, tol
-        Early stopping by the loss of a validation set; see
-        `streamboost.boosting.early_stopping`.
-    random_state
-        Seed or generator of all random choices; None: a different training each time.
-    n_jobs
-        Number of threads for scoring; training uses one thread. The results do not depend on
-        `n_jobs`.
+    The parameters are the fields of data classes. `CommitteeTrainer` has the fields common to all
+    families. A subclass declares its own fields and the fields with another default. scikit-learn
+    reads the parameters from the signature that `dataclass` generates. If the docstring of a
+    subclass lists a parameter or an attribute without a description, the description is that of the
+    nearest base class.
 
     Attributes
     ----------
@@ -119,58 +59,12 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **EarlyStopping._parameter_constraints,
-        "n_estimators": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "max_leaf_nodes": [Interval(Integral, 2, 2**15, closed="both")],
-        "max_depth": [Interval(Integral, 1, None, closed="left"), None],
-        "max_bins": [Interval(Integral, 2, MAX_BINS, closed="both")],
-        "min_child_weight": [Interval(Real, 0, None, closed="left")],
-        "l2_regularization": [Interval(Real, 0, None, closed="left")],
-        "max_features": [Interval(Real, 0, 1, closed="right"), None],
-        "subsample": [Interval(Real, 0, 1, closed="right")],
-        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-        "weight_trimming": [Interval(Real, 0, 1, closed="left")],
-        "pruning": [StrOptions({"quick"}), None],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-    }
-
     _no_probabilities_reason: ClassVar[str] = ""
     """Reason for missing probabilities, as the end of an error message; empty if supported."""
-
-    _columns = cast("FrameColumns | None", None)  # of the frame it was fitted to
-
-    _no_categories_reason: ClassVar[str] = ""
-    """Reason for missing support of categories, as the end of an error message."""
-
-    n_estimators: int = 100
-    learning_rate: float = 1.0
-    max_depth: int | None = None
-    max_bins: int = 64
-    max_features: float | None = None
-    subsample: float = 1.0
-    categorical_features: Any = "from_dtype"
-    class_weight: dict[Any, float] | Literal["balanced"] | None = None
-    random_state: int | np.random.RandomState | None = None
-    n_jobs: int | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.__doc__ = with_inherited_descriptions(cls)
-        cls._parameter_constraints = _make_parameter_constraints(cls)
-
-    @abstractmethod
-    def _create_algorithm(self) -> Algorithm:
-        """Create the boosting algorithm with this estimator's parameters."""
-
-    def _max_leaf_nodes_for_classes(self, n_classes: int) -> int:
-        """Return the largest number of leaves of a tree, if there are `n_classes` classes."""
-        # Trees with fewer leaves than classes can stall: after a split has separated groups of
-        # classes perfectly, all weights are equal again and the same split is chosen again.
-        return getattr(self, "max_leaf_nodes", None) or max(15, 2 * n_classes)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on `X` (n, D), an array or a frame, NaN where missing, and labels `y` (n,).
@@ -186,25 +80,6 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         self._warn_without_validation(len(y), len(self.classes_))
         return self
 
-    def check_parameters(self) -> None:
-        """Raise ValueError with the valid values if a parameter is invalid.
-
-        `fit` calls this method first. Call it earlier to validate parameters read from a file.
-
-        >>> from streamboost import SketchLogitBoostClassifier
-        >>> SketchLogitBoostClassifier(max_bins=1000).check_parameters()  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        ...
-        sklearn...InvalidParameterError: The 'max_bins' parameter ... Got 1000 instead.
-        """
-        self._validate_params()
-
-    def __copy__(self) -> Self:
-        # The default copy uses the pickle protocol, which takes as long as several trees.
-        other = object.__new__(type(self))
-        other.__dict__ = {**self.__dict__}
-        return other
-
     def _fit_validated_rows(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
         """Train on rows that `fit` has validated, and set `committee_` and `classes_`."""
         self.committee_ = self._train(X, y, weight, seed=self._training_seed())
@@ -219,13 +94,13 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         earlier ones. A class without rows stays in the model, but is predicted less and less often:
         a UserWarning names the class. To avoid this, include some earlier rows of the class. The
         handling of new classes depends on the family. An integer `random_state` and the number of
-        earlier rounds seed an extension. Raises ValueError if a parameter is invalid.
+        earlier rounds seed an extension. Raises ConfigurationError if a parameter is invalid.
         """
         check_is_fitted(self, "classes_")
         rounds = self.n_estimators if n_estimators is None else n_estimators
         parameters, caller = self.get_params(deep=False), f"{type(self).__name__}.extend"
         parameters["n_estimators"] = rounds
-        validate_parameter_constraints(self._parameter_constraints, parameters, caller)
+        check_parameters(type(self), parameters, caller)
         self._columns = training_columns(X, self.categorical_features, self._columns)
         X, y, weight = training_rows(self, self._columns, X, y, sample_weight, reset=False)
         known = self.committee_
@@ -235,73 +110,6 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         self._warn_without_validation(len(y), len(self.classes_))
         warn_of_missing_classes(known.classes, y[weight > 0])
         return self
-
-    def train(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        sample_weight: np.ndarray | None = None,
-        *,
-        seed: int,
-        committee: Committee | None = None,
-        n_estimators: int | None = None,
-    ) -> Committee:
-        """Train a committee and return it, without changing the estimator.
-
-        This is `fit` and `extend` without validation: `X` is float32 (n, D) in C-order, `y` (n,).
-        """
-        trainer = copy(self)
-        trainer._columns = None  # the columns of an earlier `fit` do not apply
-        return trainer._train(
-            X, y, sample_weight, seed=seed, committee=committee, n_estimators=n_estimators
-        )
-
-    def _train(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        sample_weight: np.ndarray | None = None,
-        *,
-        seed: int,
-        committee: Committee | None = None,
-        n_estimators: int | None = None,
-    ) -> Committee:
-        """Train a committee and return it; set attributes of the training, such as `n_adds_`."""
-        known = None if committee is None else committee.classes
-        if committee is not None and committee.n_features == X.shape[1]:
-            self._columns = self._columns or committee.columns
-        weight = apply_class_weight(self.class_weight, y, sample_weight)
-        data = training_data(X, y, weight, known, self._categorical_mask(X))
-        rng = np.random.default_rng(seed)
-        rounds = self.n_estimators if n_estimators is None else n_estimators
-        return replace(self._boost_committee(data, rounds, rng, committee), columns=self._columns)
-
-    def _categorical_mask(self, X: np.ndarray) -> np.ndarray:
-        """Return a mask of the categorical columns, bool (D,), after checking their values."""
-        names = getattr(self, "feature_names_in_", None)
-        by_dtype = [] if self._columns is None else list(self._columns.categories)
-        refusal = (
-            self._no_categories_reason and f"{type(self).__name__} {self._no_categories_reason}"
-        )
-        return checked_categorical_mask(X, self.categorical_features, by_dtype, names, refusal)
-
-    def _boost_committee(
-        self,
-        data: TrainingData,
-        rounds: int,
-        rng: np.random.Generator,
-        committee: Committee | None,
-    ) -> Committee:
-        algorithm = self._create_algorithm()
-        data, held = self._split_off_validation_set(data, self.random_state)
-        unknown = committee is not None and len(data.classes) > len(committee.classes)
-        if committee is not None and unknown and not algorithm.takes_new_classes:
-            rounds, committee = committee.n_rounds + rounds, None
-        params, work = self._make_boosting_parameters(data), TrainingWork()
-        trained = boost(algorithm, data, rounds, params, rng, committee, work, held)
-        self.n_adds_ = work.n_adds
-        self._set_validation_score(held)
-        return trained
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -369,13 +177,6 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
     def _scores_in_sklearn_shape(self, scores: np.ndarray) -> np.ndarray:
         # scikit-learn's form for two classes; the scores sum to zero up to b.
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
-
-    def _make_boosting_parameters(self, data: TrainingData) -> BoostingParameters:
-        names = [f.name for f in fields(BoostingParameters) if hasattr(self, f.name)]
-        mine = {name: getattr(self, name) for name in names}
-        return BoostingParameters(
-            **mine | {"max_leaf_nodes": self._max_leaf_nodes_for_classes(len(data.classes))}
-        )
 
     def _training_seed(self, n_earlier_rounds: int = 0) -> int:
         """Return a seed, drawn from `random_state` and the number of earlier rounds."""

@@ -310,6 +310,7 @@ def test_what_cannot_be_a_category_is_refused_by_column_and_row(value, mend):
     check_categories(X, marked, None)
 
 
+@pytest.mark.slow
 def test_a_stream_learner_carries_the_categories_through_a_snapshot():
     X, y = scattered()
     learner = StreamLearner(

@@ -220,6 +220,7 @@ def test_nothing_is_refused_with_a_word(estimator):
 
 
 @pytest.mark.parametrize("categories", [None, np.arange(27)], ids=["numbers", "categories"])
+@pytest.mark.quick_once
 def test_training_takes_less_than_six_bytes_per_value_beyond_its_input(estimator, categories):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 300, (100_000, 54)).astype(np.float32)
@@ -234,6 +235,7 @@ def test_training_takes_less_than_six_bytes_per_value_beyond_its_input(estimator
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_as_the_square_of_the_number_of_classes():
     K = 400
     rng = np.random.default_rng(0)
@@ -253,6 +255,7 @@ def test_memory_does_not_grow_as_the_square_of_the_number_of_classes():
         assert peak < 0.4e9
 
 
+@pytest.mark.quick_once
 def test_a_million_rows_of_two_columns(estimator):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 1000, (1_000_000, 2)).astype(np.float32)

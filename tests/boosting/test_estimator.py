@@ -106,6 +106,7 @@ def test_scikit_learn_conventions_of_the_others(estimator, check):
     ],
     ids=str,
 )
+@pytest.mark.quick_once
 def test_a_class_is_hardly_predicted_that_weighs_next_to_nothing(estimator):
     check_class_weight_classifiers("", estimator.set_params(n_estimators=2))
 
@@ -115,7 +116,7 @@ def wine():
     return load_wine(return_X_y=True)
 
 
-@pytest.fixture(params=ESTIMATORS, ids=lambda e: e.__name__)
+@pytest.fixture(params=families.others_slow(ESTIMATORS), ids=lambda e: e.__name__)
 def estimator(request):
     return request.param(n_estimators=20, random_state=0)
 
@@ -190,7 +191,7 @@ def test_impossible_parameters_are_refused_by_name(estimator, wine, name, value)
 
 def test_parameters_can_be_checked_without_rows(estimator):
     estimator.check_parameters()
-    with pytest.raises(ValueError, match="'n_estimators' parameter"):
+    with pytest.raises(ValueError, match="n_estimators of"):
         estimator.set_params(n_estimators=0).check_parameters()
 
 

@@ -96,7 +96,9 @@ def test_a_frame_of_one_library_trains_and_of_each_scores(fitted):
         np.testing.assert_array_equal(trained.decision_function(scored()), scores_by_codes())
 
 
-@pytest.mark.parametrize("family", families.ESTIMATORS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "family", families.others_slow(families.ESTIMATORS), ids=lambda one: one.__name__
+)
 def test_every_family_reads_categories_from_types(family):
     estimator = family(n_estimators=3, random_state=0)
     assert estimator.categorical_features == "from_dtype"

@@ -50,5 +50,5 @@ def test_categories_and_pruning_are_not_had_together(model):
 
 
 def test_an_unknown_pruning_is_refused():
-    with pytest.raises(ValueError, match="'pruning' parameter of CDMCBoostClassifier"):
+    with pytest.raises(ValueError, match="pruning of CDMCBoostClassifier"):
         CDMCBoostClassifier(pruning="slow").fit([[0.0], [1.0]], [0, 1])

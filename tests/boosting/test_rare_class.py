@@ -29,6 +29,7 @@ def rows(seed, n_classes):
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("model", families.others_slow(families.TREES), ids=str)
+@pytest.mark.quick_once
 def test_errors_stay_under_the_commonest_classs(model, n_classes):
     if n_classes > 2 and families.two_classes_only(model):
         pytest.skip("it knows two classes")

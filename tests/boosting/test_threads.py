@@ -57,6 +57,7 @@ def test_n_jobs_changes_no_bit(estimator):
         np.testing.assert_array_equal(jobs.predict_proba(X), shares)
 
 
+@pytest.mark.quick_once
 def test_threads_that_fit_and_score_at_once_change_no_bit(estimator):
     parts = [slice(100 * i, 100 * i + 500) for i in range(N_THREADS)]
     alone = [clone(estimator).fit(X[part], y[part]) for part in parts]

@@ -56,6 +56,7 @@ def model(request):
 # The others are among the families of test_edges.py.
 @pytest.mark.parametrize("name", ["REBEL, half of the rows", "similarities, no smoothing"])
 @pytest.mark.parametrize("what", DATA)
+@pytest.mark.quick_once
 def test_scores_and_probabilities_are_finite(name, what):
     X, y = DATA[what]
     model = MODELS[name].fit(X, y)
@@ -68,6 +69,7 @@ def test_scores_and_probabilities_are_finite(name, what):
 @pytest.mark.parametrize("kind", ["paper", *slow("linear")])
 @pytest.mark.parametrize("weak_learner", ["tree", "localized_similarity"])
 @pytest.mark.parametrize("what", [name for name in DATA if name != "one class"])
+@pytest.mark.quick_once
 def test_so_they_are_under_costs(what, kind, weak_learner):
     X, y = DATA[what]
     K = len(set(y))
@@ -89,6 +91,7 @@ def test_uneven_classes_without_features_answer_the_commoner(model):
         np.testing.assert_allclose(model.predict_proba(X)[0], [1 / 3, 2 / 3], atol=0.01)
 
 
+@pytest.mark.quick_once
 def test_scores_stay_finite_over_many_rounds_of_a_separable_problem(model):
     X, y = np.arange(20.0)[:, None], np.arange(20) // 10
     rounds = model.n_estimators

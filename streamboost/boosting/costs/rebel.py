@@ -1,12 +1,12 @@
 """REBEL: multi-class boosting of the least expected cost (Appel, 2017)."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
+from streamboost.boosting.constraints import ARRAY_LIKE, BOOLEAN, NONE, Constraint, integer, number
 from streamboost.boosting.costs.coupled_loss import (
     LEAST_GAIN,
     CoupledState,
@@ -195,12 +195,12 @@ class RebelClassifier(BoostingClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "cost_matrix": ["array-like", None],
-        "smoothing": [Interval(Real, 0, None, closed="left")],
-        "max_depth": [Interval(Integral, 1, 15, closed="both")],
-        "refinements": [Interval(Integral, 0, None, closed="left")],
-        "standardize": ["boolean"],
+    _constraints: ClassVar[Mapping[str, Sequence[Constraint]]] = {
+        "cost_matrix": [ARRAY_LIKE, NONE],
+        "smoothing": [number("[0, inf)")],
+        "max_depth": [integer("[1, 15]")],
+        "refinements": [integer("[0, inf)")],
+        "standardize": [BOOLEAN],
     }
 
     cost_matrix: Any = None

@@ -1,15 +1,21 @@
 """AdaBoost.A: AdaBoost with an initial distribution and row costs (Duarte and Milidiú, 2007)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import digamma
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from streamboost.boosting.committee import Committee
+from streamboost.boosting.constraints import (
+    ARRAY_LIKE,
+    DICTIONARY,
+    NONE,
+    Constraint,
+    number,
+    one_of,
+)
 from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.reweighting.row_weights import Criterion
 from streamboost.boosting.reweighting.voting_trees import (
@@ -196,10 +202,10 @@ class AdaBoostAClassifier(VotingClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "initial_distribution": [StrOptions({"uniform", "geometric", "zipf"}), "array-like"],
-        "half_life": [Interval(Real, 0, None, closed="neither"), None],
-        "cost": [dict, "array-like", None],
+    _constraints: ClassVar[Mapping[str, Sequence[Constraint]]] = {
+        "initial_distribution": [one_of("uniform", "geometric", "zipf"), ARRAY_LIKE],
+        "half_life": [number("(0, inf)"), NONE],
+        "cost": [DICTIONARY, ARRAY_LIKE, NONE],
     }
 
     initial_distribution: InitialDistribution = "uniform"

@@ -1,15 +1,15 @@
 """GAMBLE: Gentle Adaptive Multiclass Boosting Learning (Huang, 2009)."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import Tags, get_tags
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from streamboost.boosting.committee import Model
+from streamboost.boosting.constraints import NONE, Constraint, has_methods, number, one_of
 from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.reweighting.gamble_round import GambleAlgorithm
 from streamboost.boosting.reweighting.gamble_step import LEAST_WEIGHT, Step
@@ -140,10 +140,10 @@ class GambleClassifier(ClassWeightClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "step": [StrOptions({"paper", "scaled", "line", "exact"}), None],
-        "weight_floor": [Interval(Real, 0, 1, closed="left")],
-        "weak_learner": [HasMethods(["fit", "predict"]), None],
+    _constraints: ClassVar[Mapping[str, Sequence[Constraint]]] = {
+        "step": [one_of("paper", "scaled", "line", "exact"), NONE],
+        "weight_floor": [number("[0, 1)")],
+        "weak_learner": [has_methods("fit", "predict"), NONE],
     }
 
     step: Step | None = None

@@ -9,6 +9,7 @@ from streamboost import AdaBoostMHClassifier, RebelClassifier
 
 @pytest.mark.parametrize("seed", seeds(4))
 @pytest.mark.parametrize("K", [2, 3, 5])
+@pytest.mark.quick_once
 def test_real_trees_equal_adaboost_mh_written_plainly(seed, K):
     X, y, weight = problem(seed, K=K)
     model = AdaBoostMHClassifier(n_estimators=5, max_leaf_nodes=5, max_bins=255)

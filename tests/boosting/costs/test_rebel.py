@@ -23,6 +23,7 @@ def random_costs(rng, K):
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("depth", [1, 2, 3])
 @pytest.mark.parametrize("subcosts", [None, "paper", "linear"])
+@pytest.mark.quick_once
 def test_equals_trees_grown_by_the_loss_itself(seed, depth, subcosts):
     X, y, weight = problem(seed, n=60)
     C = None if subcosts is None else COSTS

@@ -23,6 +23,7 @@ def risk(z, y):
 
 @pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("K", [2, 3, 4])
+@pytest.mark.quick_once
 def test_gd_mcboost_equals_algorithm_1_in_the_space_of_codewords(seed, K):
     X, y, weight = naive.problem(seed, K=K)
     model = GDMCBoostClassifier(n_estimators=5, max_leaf_nodes=5, **EXACT)
@@ -42,6 +43,7 @@ def test_cd_mcboost_equals_algorithm_1_in_the_space_of_codewords(seed, K):
 
 @pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("step", ["exact", "bound"])
+@pytest.mark.quick_once
 def test_adaboost_cost_equals_its_cost_matrix_form(seed, step):
     X, y, weight = naive.problem(seed, K=4)
     model = AdaBoostCostClassifier(n_estimators=5, max_leaf_nodes=6, step=step, **EXACT)

@@ -23,6 +23,7 @@ LEAVES = {
 @pytest.mark.parametrize("leaf", LEAVES)
 @pytest.mark.parametrize("K", [2, 3, 6])
 @pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.quick_once
 def test_aoso_is_the_plain_transcription(seed, K, leaf):
     X, y, w = small(seed, K=K)
     model = AOSOLogitBoostClassifier(leaf=leaf, **SETTINGS).fit(X, y, sample_weight=w)
@@ -35,6 +36,7 @@ def test_aoso_is_the_plain_transcription(seed, K, leaf):
 
 @pytest.mark.parametrize("K", [2, 3, 6])
 @pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.quick_once
 def test_so_it_is_with_the_pair_of_the_farthest_gradients(seed, K):
     X, y, w = small(seed, K=K)
     model = AOSOLogitBoostClassifier(leaf="pair", pair_choice="gradient", **SETTINGS)
@@ -54,6 +56,7 @@ def test_a_leaf_of_pairs_moves_two_classes_by_the_same():
     np.testing.assert_array_equal(values.max(axis=1), -values.min(axis=1))
 
 
+@pytest.mark.slow
 def test_more_classes_in_a_leaf_learn_faster():
     X, y = load_digits(return_X_y=True)
     loss = {

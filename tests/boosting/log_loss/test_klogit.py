@@ -15,6 +15,7 @@ from streamboost.boosting.log_loss.klogit import _KLogitState
 
 @pytest.mark.parametrize("K", [2, 3, 6])
 @pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.quick_once
 def test_k_logitboost_is_the_plain_transcription(seed, K):
     X, y, w = small(seed, K=K)
     model = KLogitBoostClassifier(**SETTINGS).fit(X, y, sample_weight=w)

@@ -38,6 +38,7 @@ def estimator(request):
 
 @pytest.mark.parametrize("K", [2, 3, *slow(4)])
 @pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.quick_once
 def test_logitboost_is_the_plain_transcription(seed, K):
     X, y, w = small(seed, K=K)
     model = LogitBoostClassifier(**SETTINGS).fit(X, y, sample_weight=w)
@@ -53,6 +54,7 @@ def test_logitboost_is_the_plain_transcription(seed, K):
     [("worst", 2), ("worst", 3), ("search", 2), *slow(("worst", 4), ("search", 3))],
 )
 @pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.quick_once
 def test_abc_logitboost_is_the_plain_transcription(seed, K, base):
     X, y, w = small(seed, K=K)
     model = ABCLogitBoostClassifier(base=base, **SETTINGS).fit(X, y, sample_weight=w)

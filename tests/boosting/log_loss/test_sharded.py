@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slow import slow
 
 from streamboost import SketchLogitBoostClassifier
-from streamboost.boosting.log_loss import sharded, sketch
+from streamboost.boosting.log_loss import sharded, sketch_trainer
 from streamboost.boosting.training_data import total_class_weights, training_data
 from streamboost.trees.bins import Bins
 from streamboost.trees.sums import AllReduce, Shard, ThreadAllReduce, quantize_weights
@@ -94,6 +94,7 @@ def uneven():
     ),
     st.integers(0, 2**32 - 1),
 )
+@pytest.mark.slow
 def test_any_rows_in_any_shards_make_the_same_committee(shards, seed):
     n_shards, some = shards  # those that are not named have no rows
     owner = np.random.default_rng(seed).permutation(np.resize(some, N))
@@ -154,7 +155,7 @@ def test_turns_are_far_fewer_than_leaves():
 @pytest.mark.parametrize("n_jobs", [2, 3])
 @pytest.mark.parametrize("settings", ["categories", "sampled"])
 def test_threads_train_the_committee_of_one(settings, n_jobs, monkeypatch):
-    monkeypatch.setattr(sketch, "_ROWS_A_THREAD", 100)
+    monkeypatch.setattr(sketch_trainer, "_ROWS_A_THREAD", 100)
     one = estimator(random_state=0, **SETTINGS[settings])
     many = estimator(random_state=0, n_jobs=n_jobs, **SETTINGS[settings])
     for model in (one, many):
@@ -163,7 +164,7 @@ def test_threads_train_the_committee_of_one(settings, n_jobs, monkeypatch):
 
 
 def test_threads_stop_early_where_one_does(monkeypatch):
-    monkeypatch.setattr(sketch, "_ROWS_A_THREAD", 100)
+    monkeypatch.setattr(sketch_trainer, "_ROWS_A_THREAD", 100)
     settings = {"n_estimators": 60, "early_stopping": True, "n_iter_no_change": 3}
     one, many = (estimator(random_state=0, n_jobs=n, **settings).fit(X, y) for n in (1, 2))
     assert bytes_of(many.committee_) == bytes_of(one.committee_)
@@ -171,13 +172,13 @@ def test_threads_stop_early_where_one_does(monkeypatch):
 
 
 def test_few_rows_are_left_to_one_thread(monkeypatch):
-    monkeypatch.setattr(sketch, "run_in_threads", None)
-    assert sketch._ROWS_A_THREAD * 2 == 200_000
+    monkeypatch.setattr(sketch_trainer, "run_in_threads", None)
+    assert sketch_trainer._ROWS_A_THREAD * 2 == 200_000
     estimator(n_jobs=2).fit(X, y)
 
 
 def test_the_fault_of_one_thread_is_raised_and_nobody_waits_for_it(monkeypatch):
-    monkeypatch.setattr(sketch, "_ROWS_A_THREAD", 100)
+    monkeypatch.setattr(sketch_trainer, "_ROWS_A_THREAD", 100)
     grow, met = sharded.ShardTrainer._grow_tree_on_all_shards, []
 
     def fail_once(self, *given):
@@ -199,7 +200,7 @@ def test_an_interruption_while_threads_begin_ends_the_training(monkeypatch):
             return super().submit(work, drawn, i)
 
     monkeypatch.setattr(sharded, "ThreadPoolExecutor", Interrupted)
-    monkeypatch.setattr(sketch, "_ROWS_A_THREAD", 100)
+    monkeypatch.setattr(sketch_trainer, "_ROWS_A_THREAD", 100)
     met = []
 
     def train():

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 
 from streamboost import SketchLogitBoostClassifier
-from streamboost.boosting.log_loss import sketch
+from streamboost.boosting.log_loss import sketch_trainer
 from streamboost.boosting.loop import BoostingParameters, RoundSampler
 from streamboost.trees.bins import Bins
 from streamboost.trees.grower import Grower
@@ -34,13 +34,14 @@ def drawn(X, weight, K, seed, max_features, subsample):
     ((_, features, chosen),) = RoundSampler(grow, params, rng, weight).draw_batches(4, 4)
     chosen = chosen if len(chosen) else np.ones((4, len(X)), dtype=bool)
     features = np.broadcast_to(features, (4, features.shape[1]))
-    directions = sketch.class_directions(4, K, rng).astype(float)
+    directions = sketch_trainer.class_directions(4, K, rng).astype(float)
     return list(zip(directions, features, chosen, strict=True))
 
 
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("sample", [(None, 1.0), (0.7, 1.0), (None, 0.6), (0.7, 0.6)])
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.quick_once
 def test_a_training_is_the_plain_transcription(seed, sample, K):
     X, y, w = naive_logit.small(seed, K=K)
     estimator = model(**naive_logit.SETTINGS, max_features=sample[0], subsample=sample[1])
@@ -56,7 +57,7 @@ def test_neither_later_rounds_nor_how_many_a_call_takes_change_a_bit(sample, dig
     long, short = (model(n_estimators=n, **sample).fit(X, y) for n in (50, 20))
     staged = list(long.staged_decision_function(X_test))
     np.testing.assert_array_equal(staged[19], short.decision_function(X_test))
-    monkeypatch.setattr(sketch, "_ROWS_A_CALL", 7 * len(X))
+    monkeypatch.setattr(sketch_trainer, "_ROWS_A_CALL", 7 * len(X))
     again = model(n_estimators=50, **sample).fit(X, y)
     np.testing.assert_array_equal(again.decision_function(X_test), staged[-1])
     assert again.n_adds_ == long.n_adds_
@@ -124,9 +125,9 @@ def test_kept_probabilities_stay_the_softmax_of_the_scores(digits):
 def test_probabilities_of_hundreds_of_rounds_are_the_softmax_of_their_scores(
     rate, digits, monkeypatch
 ):
-    states, start = [], sketch._SketchLogitBoost.initial_state
+    states, start = [], sketch_trainer._SketchLogitBoost.initial_state
     monkeypatch.setattr(
-        sketch._SketchLogitBoost,
+        sketch_trainer._SketchLogitBoost,
         "initial_state",
         lambda *args: states.append(start(*args)) or states[0],
     )
@@ -233,6 +234,7 @@ def test_by_default_trees_grow_with_the_rows_and_the_classes(n, K, most):
     assert len(leaves) == most
 
 
+@pytest.mark.slow
 def test_ten_rows_of_a_class_among_40_000_do_no_harm_however_many_rounds():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((80_000, 4)).astype(np.float32)
@@ -247,6 +249,7 @@ def test_ten_rows_of_a_class_among_40_000_do_no_harm_however_many_rounds():
         assert errors[rounds - 1] < 0.01
 
 
+@pytest.mark.slow
 def test_ten_rows_beside_40_000_of_one_other_class_do_no_harm_however_many_rounds():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((80_000, 4)).astype(np.float32), np.zeros(80_000, int)

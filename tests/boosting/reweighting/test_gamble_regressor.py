@@ -17,6 +17,7 @@ from streamboost.errors import ConfigurationError
 @pytest.mark.parametrize("K", [2, 3, 4])
 @pytest.mark.parametrize("regressor", [Ridge(), BayesianRidge()], ids=str)
 @pytest.mark.parametrize("floor", [0.0, 0.1])
+@pytest.mark.quick_once
 def test_equals_algorithm_1_written_plainly(seed, K, regressor, floor):
     X, y, weight = clouds(seed, n=80, K=K)
     X = X.astype(np.float64)
@@ -64,6 +65,7 @@ def test_one_fit_of_a_tree_gives_what_two_give():
     )
 
 
+@pytest.mark.slow
 def test_the_line_search_never_raises_the_loss_where_the_printed_step_does():
     X, y, _ = clouds(2, n=200, noise=0.3)
 
