@@ -129,7 +129,7 @@ def follow(X, y, **schedule):
     for at in range(0, len(y), BATCH):
         rows, labels = X[at : at + BATCH], y[at : at + BATCH]
         ids = [str(i) for i in range(at, at + len(labels))]
-        scored = learner.score(rows)
+        scored = learner.score_arrivals(rows)
         learner.query(rows, scored, ids)
         trainings += learner.learn(ids, rows, labels, predicted=scored.labels)
         right += (scored.labels == labels).tolist()
@@ -220,7 +220,7 @@ def endurance(arguments, console):
         right, drifts, started = 0, 0, time.process_time()
         for at in range(0, len(labels), BATCH):
             batch = rows[at : at + BATCH]
-            scored = learner.score(batch)
+            scored = learner.score_arrivals(batch)
             asked = learner.query(batch, scored, [str(i) for i in range(len(batch))])
             chosen = [int(id) for id in asked.ids]
             trainings = learner.learn(

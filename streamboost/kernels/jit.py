@@ -9,6 +9,7 @@ from typing import Any
 
 from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.types import unliteral
 
 __all__ = ["fastmath_kernel", "inner_kernel", "kernel"]
 
@@ -48,6 +49,7 @@ def fastmath_kernel(function: Callable[..., Any]) -> Any:
 def _compile_with_disk_cache(function: Callable[..., Any], **options: Any) -> Any:
     global _warned
     compiled = njit(function, nogil=True, error_model="numpy", **options)
+    _ignore_literals(compiled)
     try:
         compiled._cache = _FolderCache(function)  # the attribute that numba's cache=True sets
     except RuntimeError as error:
@@ -56,9 +58,25 @@ def _compile_with_disk_cache(function: Callable[..., Any], **options: Any) -> An
                 "compiled kernels cannot be kept (%s) and each process compiles them again, which "
                 "takes a while; set NUMBA_CACHE_DIR to a folder that can be written",
                 error,
+                extra={"event": "kernel_cache_unavailable"},
             )
             _warned = True
     return compiled
+
+
+def _ignore_literals(compiled: Any) -> None:
+    """Compile `compiled` once for all values of an argument.
+
+    numba compiles a function again for each constant that another kernel calls it with.
+    """
+    get_template = compiled.get_call_template
+
+    def get_template_of_types(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+        return get_template(
+            tuple(map(unliteral, args)), {name: unliteral(one) for name, one in kws.items()}
+        )
+
+    compiled.get_call_template = get_template_of_types
 
 
 class _FolderCache(FunctionCache):

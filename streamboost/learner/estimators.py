@@ -13,6 +13,7 @@ from streamboost.errors import ConfigurationError, ModelFileError
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
+    from streamboost.boosting.log_loss.sketch_trainer import SketchLogitBoost
 
 __all__ = [
     "Trainable",
@@ -59,11 +60,11 @@ class Trainable(Protocol):
         """Change parameters of the estimator."""
 
 
-def default_estimator() -> Trainable:
+def default_estimator() -> "SketchLogitBoost":
     """Return the default estimator for streams, with settings that suit tens of labels."""
-    from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
+    from streamboost.boosting.log_loss.sketch_trainer import SketchLogitBoost
 
-    return SketchLogitBoostClassifier(
+    return SketchLogitBoost(
         n_estimators=150,
         learning_rate=0.2,
         max_leaf_nodes=6,
@@ -82,18 +83,20 @@ def adapt_to_size(estimator: Trainable, n_rows: int) -> Trainable:
     """
     if n_rows < _MANY:
         return estimator
+    from streamboost.boosting.log_loss.sketch_trainer import SketchLogitBoost
+
     few, given = default_estimator().get_params(), estimator.get_params()
-    is_default = type(estimator).__name__ == "SketchLogitBoostClassifier" and all(
+    is_default = isinstance(estimator, SketchLogitBoost) and all(
         given[name] == few[name] for name in (*_FOR_MANY, "n_estimators")
     )
     return copy(estimator).set_params(**_FOR_MANY) if is_default else estimator
 
 
-def fully_labelled_estimator() -> Trainable:
+def fully_labelled_estimator() -> "SketchLogitBoost":
     """Return the default estimator for streams in which every record gets a label."""
-    from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
+    from streamboost.boosting.log_loss.sketch_trainer import SketchLogitBoost
 
-    return SketchLogitBoostClassifier(
+    return SketchLogitBoost(
         n_estimators=50,
         learning_rate=0.3,
         max_leaf_nodes=10,
@@ -125,7 +128,7 @@ def describe_estimator(estimator: Trainable) -> dict[str, Any]:
         a parameter.
     """
     name = type(estimator).__name__
-    if _public_estimator_class(name) is not type(estimator):
+    if _estimator_class(name) is not type(estimator):
         raise ConfigurationError(
             f"a snapshot cannot name the estimator {name}: use one of the estimators that "
             "streamboost exports"
@@ -149,7 +152,7 @@ def rebuild_estimator(description: dict[str, Any]) -> Trainable:
     ModelFileError
         When this release has no estimator of that name.
     """
-    made = _public_estimator_class(description["name"])
+    made = _estimator_class(description["name"])
     if made is None or not hasattr(made, "train"):
         raise ModelFileError(
             f"the snapshot's estimator is {description['name']!r}, which this release of "
@@ -172,6 +175,9 @@ def _to_json_value(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
-def _public_estimator_class(name: str) -> Any:
+def _estimator_class(name: str) -> Any:
+    """Return the default's class or the public estimator of that name; None if there is none."""
+    if name == "SketchLogitBoost":
+        return type(default_estimator())
     package = import_module("streamboost")
     return getattr(package, name) if name in package.__all__ else None

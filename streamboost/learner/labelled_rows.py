@@ -19,7 +19,7 @@ __all__ = [
     "LabelledRows",
     "Sample",
     "Vote",
-    "replay_votes",
+    "VoteHistory",
     "resolve_label",
 ]
 
@@ -84,20 +84,43 @@ def resolve_label(rule: str, votes: Sequence[Vote], current: Label) -> Label:
     return max(counts, key=lambda label: (counts[label], label == current))
 
 
-def replay_votes(rule: str, votes: Iterable[Vote]) -> tuple[list[Vote], Label]:
-    """Return the votes that a record has, and its label, after `votes` came in this order.
+@dataclass(slots=True)
+class VoteHistory:
+    """Votes on a record, oldest first; after the first `n_resolved` of them its label was `label`.
 
-    There must be at least one vote. The rule is one of `ON_CONFLICT`.
+    Whether a tie keeps a label depends on votes that were replaced, so the label is stored.
 
-    >>> replay_votes("first", [("ann", "ok"), ("ann", "fraud")])
+    >>> VoteHistory([("ann", "ok"), ("ann", "fraud")]).replay("first")
     ([('ann', 'ok')], 'ok')
+    >>> VoteHistory([("ann", "ok"), ("bob", "fraud")], 2, "fraud").replay("vote")[1]
+    'fraud'
     """
-    row, label = AnnotatedRow(0, []), None
-    for source, vote in votes:
-        row.add_vote(source, vote, rule)
-        label = vote if label is None else resolve_label(rule, row.votes, label)
-    assert label is not None
-    return row.votes, label
+
+    votes: list[Vote]
+    n_resolved: int = 0
+    label: Label | None = None
+
+    def map_classes(self, new_name: Callable[[Label], Label | None]) -> "VoteHistory":
+        """Return the history with the classes `new_name(class)`; None removes a vote."""
+        mapped = [(source, new_name(label)) for source, label in self.votes]
+        votes = [(source, label) for source, label in mapped if label is not None]
+        label = None if self.label is None else new_name(self.label)
+        if label is None:
+            return VoteHistory(votes)
+        n = sum(label is not None for _, label in mapped[: self.n_resolved])
+        return VoteHistory(votes, n, label)
+
+    def replay(self, rule: str) -> tuple[list[Vote], Label]:
+        """Return the votes that the record has after all votes, and its label.
+
+        There must be at least one vote. The rule is one of `ON_CONFLICT`.
+        """
+        row, label = AnnotatedRow(0, self.votes[: self.n_resolved]), self.label
+        for source, vote in self.votes[self.n_resolved :]:
+            row.add_vote(source, vote, rule)
+            label = vote if label is None else resolve_label(rule, row.votes, label)
+        assert label is not None
+        return row.votes, label
 
 
 class AnnotatedRows:
@@ -393,6 +416,15 @@ class LabelledRows:
         rows = self._rows.view()
         later = rows.order[np.searchsorted(rows.records, records, side="right") :]
         return int(later[0]) if len(later) else self.total + 1
+
+    def n_records_at_label(self, order: int) -> int:
+        """Return the number of records queried when the label number `order` was learned.
+
+        If its row is no longer held, that of the next row is returned; 0 without rows.
+        """
+        rows = self._rows.view()
+        later = rows.records[np.searchsorted(rows.order, order) :]
+        return int(later[0]) if len(later) else 0
 
     def mark_drift(self, order: int) -> None:
         """Mark that a drift began before the label number `order` arrived."""

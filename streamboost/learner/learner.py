@@ -6,7 +6,7 @@ This module has only the class `StreamLearner`. Other modules have the query dec
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from streamboost.checks import (
     as_weights,
     pad_missing_columns,
 )
+from streamboost.encoders import SentenceEncoders
 from streamboost.errors import ConfigurationError, DataError, ModelFileError
 from streamboost.evaluation.decisions import Decisions
 from streamboost.evaluation.delayed_evaluator import DelayedEvaluator
@@ -33,6 +34,7 @@ from streamboost.evaluation.sufficient_stats import UnlabelledSums
 from streamboost.features import Features
 from streamboost.features.layout import Values
 from streamboost.learner.annotators import Annotators, confident_label
+from streamboost.learner.changes import Change, Changes
 from streamboost.learner.drift import DriftMonitor
 from streamboost.learner.estimators import (
     Trainable,
@@ -47,15 +49,19 @@ from streamboost.learner.labelled_rows import (
     ON_CONFLICT,
     AnnotatedRow,
     LabelledRows,
-    Vote,
-    replay_votes,
+    VoteHistory,
     resolve_label,
 )
 from streamboost.learner.query_controller import QueryController
 from streamboost.learner.schedule import Schedule, Training
 from streamboost.learner.trainer import Trainer, committee_from_arrays, committee_to_arrays
 from streamboost.learner.working_set import WorkingSet
-from streamboost.predictions import Scored, rename_classes, score_by_class_shares
+from streamboost.predictions import (
+    Scored,
+    committee_predictions,
+    rename_classes,
+    score_by_class_shares,
+)
 from streamboost.query.config import QueryConfig, Requests
 from streamboost.query.settings import check_choice
 from streamboost.query.token_bucket import Ledger
@@ -113,8 +119,10 @@ class StreamLearner:
     experts
         Experts that predict in addition to the committee, weighted online by the labels
         (`OnlineStacking`): "all"; "committee" for none; or a list of "committee" and any of
-        "correction", "neighbours", "transitions", "linear", "text" where features hold texts, and
-        "young", committees of different age for streams that change (`RecentCommittees`).
+        "correction", "neighbours", "transitions", "linear", "text" where features hold texts,
+        "vector" where features hold vectors, "young", committees of different age for streams
+        that change (`RecentCommittees`), and "runs", a filter for `score_arrivals` where successive
+        records often have one class (`RunFilter`).
     on_conflict
         Label that holds when a record is labelled again, where the record's id is found in the
         working set: "last", "first", or "vote" (the most frequent label, where each source counts
@@ -135,6 +143,8 @@ class StreamLearner:
         Estimates the quality of predictions from the requested labels.
     annotators
         Statistics of the labels of each annotator.
+    changes
+        Changes of the stream, detected by the experts "young".
     strategy
         Query settings: which records to request labels for, and whether to request them again.
 
@@ -193,6 +203,7 @@ class StreamLearner:
         self._query_controller = QueryController(
             self.query_config, asking, self._rows, self._stacking
         )
+        self.changes = Changes()
         self.annotators = Annotators()
         self._label_quality = LabelQuality(self._rows, self.annotators)
         if self.query_config.relabel:
@@ -238,6 +249,11 @@ class StreamLearner:
     def classes(self) -> list[Label]:
         """The labels of the records learned so far, without duplicates, in order of appearance."""
         return list(self._rows.class_counts)
+
+    @property
+    def renamed_classes(self) -> set[Label]:
+        """Classes that were merged into others or removed; the committee may still have them."""
+        return set(self._renamed)
 
     @property
     def n_labelled(self) -> int:
@@ -336,6 +352,22 @@ class StreamLearner:
         scored = self.evaluator.calibrate_probabilities(self._stacking.score(self.committee, rows))
         return rename_classes(scored, self._renamed)
 
+    def score_arrivals(self, X: Any) -> Scored:
+        """Return predictions for arriving records `X` (n, D), in order of arrival.
+
+        This differs from `score` where successive records often have one class: then the records
+        before, and their labels, are taken into account. Call `query` with the result next.
+        """
+        rows = self._validated_rows(X)
+        if self.committee is None:
+            return self.score_rows(rows)
+        scored = self.evaluator.calibrate_probabilities(self._stacking.score(self.committee, rows))
+        own = rename_classes(scored, self._renamed)
+        filtered = self._stacking.filter_arrivals(rows, scored)
+        if filtered is None:
+            return own
+        return replace(rename_classes(filtered, self._renamed), unfiltered=own)
+
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted labels of `X` (n, D), object (n,)."""
         rows = self._validated_rows(X)
@@ -391,12 +423,21 @@ class StreamLearner:
             raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
         self._rows.release_ids(ids)
         self._stacking.cache_predictions(ids, scored)
+        # A label within a run teaches as much as another.
+        own = scored if scored.unfiltered is None else scored.unfiltered
         self._drift.observe_margins(
-            scored, self.committee, self._rows, self._query_controller.n_records
+            own, self.committee, self._rows, self._query_controller.n_records
         )
-        asked = self._query_controller.query_records(ids, rows, scored, self.committee)
-        self.evaluator.add_predictions(ids, scored, asked)
+        asked = self._query_controller.query_records(ids, rows, own, self.committee)
+        self.evaluator.add_predictions(ids, scored, asked, self._labels_by_committee(scored))
         return asked
+
+    def _labels_by_committee(self, scored: Scored) -> np.ndarray:
+        """Return the labels (n,) that the committee predicts without other experts."""
+        committee = self.committee
+        if committee is None or scored.scores is None or scored.version != committee.version:
+            return scored.labels
+        return rename_classes(committee_predictions(committee, scored), self._renamed).labels
 
     def query_pool(self, n: int) -> Requests:
         """Request labels for at most `n` records of the pool: those of highest utility.
@@ -584,12 +625,18 @@ class StreamLearner:
             self._drift.observe_error(guess, label, self._rows)
         self._lags.add(label)
         started = self.trainer.on_label(row, label)
+        if started and self._stacking.vector is not None:
+            sample = self._rows.training_sample()
+            self._stacking.train_vector_expert(sample.X, sample.y, sample.weight)
         if (young := self._stacking.young) is not None:
             rows = self._rows
+            if (since := young.pop_change()) is not None:
+                n = self._query_controller.n_records
+                self.changes.add(Change(n, rows.total, rows.n_records_at_label(since + 1), since))
             young.add_if_due(
                 rows.total, rows.total / max(self._query_controller.n_records, rows.total)
             )
-            if started:
+            if started or young.predicts:
                 self._train_recent_committees(young)
         return started
 
@@ -789,22 +836,25 @@ class StreamLearner:
                     changed = self._relabel_row(id, row, before, after) or changed
         return self._retrain_on_changed_labels() if changed else trainer.start_due_training()
 
-    def votes_on(self, id: str) -> list[Vote] | None:
-        """Return the votes on a record, in order; None if no row of the record is stored."""
+    def votes_on(self, id: str) -> VoteHistory | None:
+        """Return the votes on a record and its label; None if no row of the record is stored."""
         found = self._rows.find(id)
-        return None if found is None else list(found[0].votes)
+        if found is None:
+            return None
+        row, _, label = found
+        return VoteHistory([*row.votes], len(row.votes), label)
 
-    def votes_on_class(self, label: Label) -> dict[str, list[Vote]]:
-        """Return all votes, by record id, on the records with a vote for the class `label`."""
+    def votes_on_class(self, label: Label) -> dict[str, VoteHistory]:
+        """Return votes and label of the records with a vote for the class `label`, by id."""
         named = self._rows.annotated_rows()
         return {
-            id: list(row.votes)
-            for id, row, _ in named
+            id: VoteHistory(list(row.votes), len(row.votes), now)
+            for id, row, now in named
             if any(vote == label for _, vote in row.votes)
         }
 
     def restore_classes(
-        self, restored: Mapping[str, Sequence[Vote]], now: Callable[[Label], Label | None]
+        self, restored: Mapping[str, VoteHistory], now: Callable[[Label], Label | None]
     ) -> tuple[Training, ...]:
         """Restore the classes that labels had before `rename_class`, for records that have a row.
 
@@ -813,21 +863,21 @@ class StreamLearner:
         Parameters
         ----------
         restored
-            By record id: all votes on the record in order, with their restored classes.
+            By record id: the votes on the record, with their restored classes.
         now
             Maps a class to its current name; None: the class was dropped.
         """
         classes = {label: now(label) for label in self._renamed}
         self._renamed = {label: into for label, into in classes.items() if into != label}
         changed = False
-        for id, votes in restored.items():
+        for id, history in restored.items():
             found = self._rows.find(id)
-            if found is None or not votes:
+            if found is None or not history.votes:
                 continue
             row, _, before = found
             if before is None:  # its label was taken back
                 continue
-            row.votes, after = replay_votes(self.on_conflict or "first", votes)
+            row.votes, after = history.replay(self.on_conflict or "first")
             changed = self._relabel_row(id, row, before, after) or changed
         return self._retrain_on_changed_labels() if changed else self.trainer.start_due_training()
 
@@ -861,6 +911,7 @@ class StreamLearner:
         for row, label in zip(sample.X[newest], sample.y[newest].tolist(), strict=True):
             weight = class_weight_for_label(self.estimator, label, self._rows.counts)
             stacking.learn("", row, label, weight)
+        stacking.train_vector_expert(sample.X, sample.y, sample.weight)
         self._stacking = self._query_controller.stacking = stacking
 
     def deploy(self, committee: "Committee | None") -> tuple[Training, ...]:
@@ -918,6 +969,7 @@ class StreamLearner:
         if n_features == self.n_features:
             return
         self.widen_rows(n_features)
+        self._stacking.update_fields()
         lags = list(range(self._lags.n))
         columns = lags + [self._lags.n + column for column in self.features.categorical]
         if columns == self._categorical_columns or not self.features.categorical:
@@ -972,6 +1024,7 @@ class StreamLearner:
             "trainer": trainer,
             "asking": asking,
             "drift": drift,
+            "changes": self.changes.state(),
             "experts": self.experts,
             "on_conflict": self.on_conflict,
             "annotators": self.annotators.state(),
@@ -997,10 +1050,14 @@ class StreamLearner:
         }
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray]) -> "StreamLearner":
+    def restore(
+        cls, arrays: Mapping[str, np.ndarray], encoders: SentenceEncoders | None = None
+    ) -> "StreamLearner":
         """Create a learner from the arrays that `snapshot` returned.
 
-        A training that was running in a thread is started again, on the same rows.
+        `encoders` loads the sentence encoders of the features; None: their paths are relative to
+        the current folder. A training that was running in a thread is started again, on the same
+        rows.
 
         Raises
         ------
@@ -1014,7 +1071,7 @@ class StreamLearner:
                     f"the learner's snapshot has format {about['format']!r}, and this release "
                     f"reads {FORMAT!r}; train a new learner and take its snapshot"
                 )
-            learner = cls._untrained_from_snapshot(about, arrays)
+            learner = cls._untrained_from_snapshot(about, arrays, encoders)
             learner._restore_state(about, arrays)
             return learner
         except (LookupError, TypeError, ValueError) as error:
@@ -1025,12 +1082,15 @@ class StreamLearner:
 
     @classmethod
     def _untrained_from_snapshot(
-        cls, about: dict[str, Any], arrays: Mapping[str, np.ndarray]
+        cls,
+        about: dict[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        encoders: SentenceEncoders | None,
     ) -> "StreamLearner":
         """Create an untrained learner with the settings of a snapshot."""
         features = None
         if (fields := about.get("features")) is not None:
-            features = Features.restore(fields, select_prefix(arrays, "features."))
+            features = Features.restore(fields, select_prefix(arrays, "features."), encoders)
         return cls(
             estimator=rebuild_estimator(about["estimator"]),
             working_set=WorkingSet(**about["working_set"]),
@@ -1055,6 +1115,7 @@ class StreamLearner:
         self._query_controller.resume(about["asking"], select_prefix(arrays, "window."))
         self._lags.resume(about["lags"])
         self.evaluator.resume(select_prefix(arrays, "judge."))
+        self.changes.resume(about["changes"])
         self._drift.resume(about["drift"], select_prefix(arrays, "drift."))
         self.trainer.resume(about["trainer"], select_prefix(arrays, "trainer."))
 

@@ -163,6 +163,7 @@ class QueryController:
         """
         if committee is None:
             return np.ones(len(X))
+        scored = self.stacking.vector_scores(committee, X) or scored
         model = self.stacking.scoring_model(committee)
         return self.config.compute_utility(
             utility_inputs(self.config.required_input, model, X, scored)

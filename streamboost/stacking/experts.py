@@ -24,7 +24,17 @@ __all__ = [
     "kernels",
 ]
 
-EXPERTS = ("committee", "correction", "neighbours", "transitions", "linear", "text", "young")
+EXPERTS = (
+    "committee",
+    "correction",
+    "neighbours",
+    "transitions",
+    "linear",
+    "text",
+    "vector",
+    "young",
+    "runs",
+)
 
 MOST_CLASSES = 256
 """Largest number of classes of experts with a table per class: later classes are not learned."""

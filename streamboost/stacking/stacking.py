@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ from streamboost.stacking.experts import TREES, Expert, ExpertRecords, RunningSc
 from streamboost.stacking.neighbours import NeighboursExpert
 from streamboost.stacking.online import LabelTransitionModel, LinearExpert, TextExpert
 from streamboost.stacking.prediction_cache import CachedPrediction, PredictionCache
+from streamboost.stacking.runs import RunFilter
+from streamboost.stacking.vector import VectorExpert
 from streamboost.stacking.young import RecentCommittee, RecentCommittees
 from streamboost.storage import Arrays, select_prefix
 
@@ -63,6 +66,10 @@ _START = {"committee": 0.4, "correction": 0.2, "transitions": 0.1, "text": 0.35}
 _OTHERS = 0.15
 """Initial weights of the experts: the committee dominates until labels support others."""
 
+_START_WITH_VECTORS = {"committee": 0.1, "text": 0.3, "vector": 1.0}
+_OTHERS_WITH_VECTORS = 0.05
+"""The same where records have vectors."""
+
 _STEP = 0.2
 _SQUARES = 10.0
 """Step size of AdaGrad, and its initial squared gradients."""
@@ -108,8 +115,12 @@ class OnlineStacking:
         The names of the combined predictions, in the order of `weights`.
     weights
         float64 (E,), the weight of each prediction.
+    vector
+        The expert of the vector fields; None without vector fields, or if it is not in use.
     young
         Recent committees, which are mixed with the pool; None if they are not in use.
+    runs
+        The filter of arriving records; None if it is not in use.
     """
 
     def __init__(
@@ -129,18 +140,29 @@ class OnlineStacking:
             "transitions": self._transitions,
             "linear": LinearExpert(scale),
         }
-        self._features = features
+        self._features, self._n_before = features, n_before
+        self._may_use_vectors = "vector" in experts
+        self._vector_decides = False
+        self.vector: VectorExpert | None = None
         if features is not None:
             there["text"] = TextExpert(features, n_before)
+            if self._may_use_vectors and features.vector_columns:
+                there["vector"] = self.vector = VectorExpert(features, n_before)
         self._experts = {name: there[name] for name in experts if name in there}
         if self._experts and correction.rounds:  # then "correction" is in use, even if not listed
             self._experts = {"correction": self._correction} | self._experts
         self.names = ["committee"]
         for expert in self._experts.values():
             self.names += expert.output_names
-        self.weights = np.array([_START.get(name, _OTHERS) for name in self.names])
+        start, others = _START, _OTHERS
+        if self.vector is not None:
+            start, others = _START_WITH_VECTORS, _OTHERS_WITH_VECTORS
+        self.weights = np.array([start.get(name, others) for name in self.names])
         self._squares = np.full(len(self.names), _SQUARES)
         self.young = RecentCommittees() if "young" in experts else None
+        self.runs = RunFilter() if "runs" in experts else None
+        mixtures = {"young": self.young, "runs": self.runs}
+        self._mixtures = {name: one for name, one in mixtures.items() if one is not None}
         if not self._experts:  # the committee alone predicts as it is
             self.weights[:] = 1.0
         self._place: dict[Label, int] = {}  # class indices, in the order first learned
@@ -162,10 +184,10 @@ class OnlineStacking:
         normalized_weights = dict(zip(self.names, (self.weights / total).tolist(), strict=True))
         if self._features is None or not self._features.text_columns:
             normalized_weights["committee"] += normalized_weights.pop("text", 0.0)
-        if self.young is not None:
-            mass = self.young.total_weight
+        for mixture, one in self._mixtures.items():
+            mass = one.total_weight
             normalized_weights = {name: (1 - mass) * w for name, w in normalized_weights.items()}
-            normalized_weights["young"] = mass
+            normalized_weights[mixture] = mass
         return normalized_weights
 
     def set_n_features(self, n_features: int) -> None:
@@ -176,6 +198,21 @@ class OnlineStacking:
         for expert in self._experts.values():
             expert.set_n_features(n_features)
         self._newest = None
+
+    def update_fields(self) -> None:
+        """Add the vector expert if the features have got their first vector field.
+
+        Cached predictions, which lack this expert, are dropped.
+        """
+        features = self._features
+        if features is None or not (self._may_use_vectors and features.vector_columns):
+            return
+        if self.vector is None:
+            self.vector = self._experts["vector"] = VectorExpert(features, self._n_before)
+            self.names += self.vector.output_names
+            self.weights = np.append(self.weights, _START_WITH_VECTORS["vector"])
+            self._squares = np.append(self._squares, _SQUARES)
+            self._cache, self._newest = PredictionCache(), None
 
     def score(self, committee: "Committee", X: np.ndarray) -> Scored:
         """Return the ensemble's predictions for the records `X` (n, D).
@@ -215,13 +252,28 @@ class OnlineStacking:
             self._newest = records, X.tobytes(), scored
         return scored
 
+    def filter_arrivals(self, X: np.ndarray, scored: Scored) -> Scored | None:
+        """Return the predictions `scored` of arriving records `X` (n, D), filtered in their order.
+
+        The probabilities must be calibrated, as others would outweigh the records before. None: the
+        filter is not used.
+        """
+        if self.runs is None or scored.experts is None:
+            return None
+        n, own = len(X), scored.probabilities
+        P, best, margins = np.empty_like(own), np.empty(n, dtype=np.int64), np.empty(n)
+        if not self.runs.filter_arrivals(X, own, P, best, margins):
+            return None
+        labels = scored.classes.astype(object)[best]
+        return replace(scored, labels=labels, probabilities=P, margins=margins)
+
     def _combines_experts(self, committee: "Committee") -> bool:
         # With error costs, the most probable class is not the one to predict.
         return self._has_other_experts and committee.costs.size == 0
 
     @property
     def _has_other_experts(self) -> bool:
-        return bool(self._experts) or self.young is not None
+        return bool(self._experts or self._mixtures)
 
     def _class_index_of(self, committee: "Committee") -> ClassIndex:
         index = self._class_index
@@ -262,14 +314,27 @@ class OnlineStacking:
             else self._correction.correct_committee(committee) or committee
         )
 
+    def vector_scores(self, committee: "Committee", X: np.ndarray) -> Scored | None:
+        """Return the vector expert's own predictions for `X` (n, D), where it decides, else None.
+
+        It decides if its weight was larger than the committee's when it was trained last.
+        """
+        if self.vector is None or not self._vector_decides:
+            return None
+        return self.vector.score(X, committee.version)
+
     def model_version(self, committee: "Committee | None") -> int:
         """Return a number that increases with each new committee and correction; 0 for None."""
         if committee is None:
             return 0
-        return committee.version + (0 if self._has_other_experts else self._correction.n_labels)
+        if self._has_other_experts:
+            return committee.version + (0 if self.vector is None else self.vector.n_trainings)
+        return committee.version + self._correction.n_labels
 
     def cache_predictions(self, ids: Sequence[str], scored: Scored) -> None:
         """Cache the experts' predictions for arriving records until their labels arrive."""
+        if self.runs is not None:
+            self.runs.name_arrivals(ids)
         if scored.experts is None:
             return
         before = self._transitions.newest
@@ -314,6 +379,8 @@ class OnlineStacking:
         for expert in self._experts.values():
             expert.learn(committee, row, label, k, weight, newest[0] if newest else None)
         self._transitions.learn_transition(before, k, weight)
+        if self.runs is not None:
+            self.runs.learn(id, k)
         self._labels.append(k)
         self._newest = None
 
@@ -373,6 +440,16 @@ class OnlineStacking:
         own[: len(logs)] = np.exp(logs - logs.max())
         self.young.update_weights(row, own / own.sum(), k)
 
+    def train_vector_expert(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> None:
+        """Train the expert of the vector fields, if it is in use, on labelled rows.
+
+        The arguments are as in `VectorExpert.train`.
+        """
+        if self.vector is not None:
+            self.vector.train(X, y, weight)
+            own = self.weights[self.names.index("vector")]
+            self._vector_decides = bool(own > self.weights[0])
+
     def set_recent_committee(self, member: RecentCommittee, committee: "Committee") -> None:
         """Set the committee of `member`, an entry of `young.members`, to a newly trained one."""
         assert self.young is not None
@@ -383,22 +460,30 @@ class OnlineStacking:
     def copy_weights(self, other: "OnlineStacking") -> None:
         """Copy the weights, and the recent committees untrained, from `other` of equal experts."""
         self.weights, self._squares = other.weights, other._squares
+        if self.vector is not None and other.vector is not None:
+            self.vector.n_trainings = other.vector.n_trainings
         if self.young is not None and other.young is not None:
             self.young.copy_untrained(other.young)
+
+    @property
+    def _always_stored(self) -> dict[str, Expert]:
+        """The experts with state that is used although they may not be in the stack."""
+        return {"correction": self._correction, "transitions": self._transitions}
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         parts = {name: expert.state() for name, expert in self._experts.items()}
         waiting, cached = self._cache.state()
-        parts.setdefault("correction", self._correction.state())
-        if self.young is not None:
-            parts["young"] = self.young.state()
+        for name, expert in self._always_stored.items():
+            parts.setdefault(name, expert.state())
+        parts |= {name: one.state() for name, one in self._mixtures.items()}
         state = {
             "weights": self.weights.tolist(),
             "squares": self._squares.tolist(),
             "labels": list(self._place),
             "newest": list(self._labels),
             "waiting": waiting,
+            "vector_decides": self._vector_decides,
             "experts": {name: about for name, (about, _) in parts.items()},
         }
         return state, {
@@ -416,9 +501,10 @@ class OnlineStacking:
         self._place, self._class_index = {label: k for k, label in enumerate(state["labels"])}, None
         self._labels = deque(state["newest"], maxlen=_NEWEST)
         self._scale.resume(select_prefix(arrays, "scale."))
-        for name, expert in ({"correction": self._correction} | self._experts).items():
+        for name, expert in (self._always_stored | self._experts).items():
             expert.resume(state["experts"][name], select_prefix(arrays, f"{name}."))
-        if self.young is not None:
-            self.young.resume(state["experts"]["young"], select_prefix(arrays, "young."))
+        for name, one in self._mixtures.items():
+            one.resume(state["experts"][name], select_prefix(arrays, f"{name}."))
+        self._vector_decides = state["vector_decides"]
         self._cache.resume(state["waiting"], select_prefix(arrays, "said."))
         self._newest = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamboost.stacking.change_detector import ChangeDetector
 from streamboost.stacking.experts import kernels
 from streamboost.storage import Arrays, select_prefix
 
@@ -34,8 +35,8 @@ _RARE = 0.1
 _FIRST = 6
 """Least number of labels for the first training of a recent committee."""
 
-_SHARE = 0.02
-_RATE = 0.5
+_SHARE = 0.04
+_RATE = 0.6
 _LEAST_LIKELIHOOD = 0.02
 """Constants of fixed share: share given away, exponent of the likelihood, and its bound."""
 
@@ -107,6 +108,8 @@ class RecentCommittees:
         self._counts = np.zeros(0)  # of the classes, decayed
         self.n_labels = self._newest = 0
         self._frequency = 1.0  # labels per record relative to `_RARE`, at least 1
+        self._changes = ChangeDetector()
+        self._change: int | None = None
         self._scored: list[RecentCommittee] = []  # of enough weight
         self._scored_weights = np.ones(1)  # of the stack, and of each of them
 
@@ -120,6 +123,11 @@ class RecentCommittees:
         """Whether the next label updates the weights: each label, or every nth if frequent."""
         stride = round(pow(self._frequency, 0.7))
         return self.n_labels % stride == 0 and self.trained_committees != []
+
+    @property
+    def predicts(self) -> bool:
+        """Whether the stack has too little weight to predict alone."""
+        return bool(self.weights[0] < _TRUSTED)
 
     @property
     def total_weight(self) -> float:
@@ -163,26 +171,34 @@ class RecentCommittees:
             )
 
     def update_weights(self, row: np.ndarray, stack_probabilities: np.ndarray, k: int) -> None:
-        """Update the weights by a record (D,) of class index `k`.
+        """Update the weights by a record (D,) of class index `k`, and detect changes.
 
         Call this only if `updates_weights_at_next_label`. `stack_probabilities` are float64 (K,).
         A new class has no index yet: `k` is K.
         """
-        trained = self.trained_committees
-        young = np.empty((len(trained), 1, len(stack_probabilities)))
+        trained, n_classes = self.trained_committees, len(stack_probabilities)
+        young = np.empty((len(trained), 1, n_classes))
         self._write_probabilities(trained, row[None], young)
         law = _SHARE, _RATE, _LEAST_LIKELIHOOD, _FLOOR
         kernels().update_fixed_share_weights(
             stack_probabilities, young.reshape(len(trained), -1), k, *law, self.weights
         )
         self._select_weighted_members()
+        likelihoods = young[:, 0, k] if k < n_classes else np.zeros(len(trained))
+        orders = [member.order for member in trained]
+        self._change = self._changes.update(orders, likelihoods, self.total_weight)
+
+    def pop_change(self) -> int | None:
+        """Return the number of labels before a change that was just detected, once; else None."""
+        change, self._change = self._change, None
+        return change
 
     def _select_weighted_members(self) -> None:
         """Select the recent committees that predict: those of enough weight."""
         trained = self.trained_committees
         with_stack = 0.5 * self.weights[1 + len(trained) :]
         weights = self.weights[1 : 1 + len(trained)] + with_stack
-        heavy = np.flatnonzero((weights > _UNSCORED) & (self.weights[0] < _TRUSTED))
+        heavy = np.flatnonzero((weights > _UNSCORED) & self.predicts)
         self._scored = [trained[i] for i in heavy.tolist()]
         own = self.weights[0] + with_stack.sum()
         self._scored_weights = np.concatenate([[own], weights[heavy]])
@@ -270,6 +286,7 @@ class RecentCommittees:
         self.members = [RecentCommittee(member.order) for member in other.members]
         self.n_labels, self._newest = other.n_labels, other._newest
         self._frequency = other._frequency
+        self._changes.resume(other._changes.state())  # so that no change is reported twice
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
@@ -280,6 +297,7 @@ class RecentCommittees:
             "n_labels": self.n_labels,
             "newest": self._newest,
             "frequency": self._frequency,
+            "changes": self._changes.state(),
         }
         arrays: Arrays = {}
         for member in self.members:
@@ -301,4 +319,5 @@ class RecentCommittees:
         self.weights, self._counts = np.array(state["weights"]), np.array(state["counts"])
         self.n_labels, self._newest = state["n_labels"], state["newest"]
         self._frequency = state["frequency"]
+        self._changes.resume(state["changes"])
         self._select_weighted_members()

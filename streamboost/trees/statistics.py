@@ -164,9 +164,9 @@ def weight_statistic(
     if copies is not None:
         values = np.rint(values * copies)
     scale *= unit / lot
-    return Statistic(
-        kind, values.astype(np.int64), n_classes, scale, _inverse_or_zero_of_scale(scale), channel=y
-    )
+    worth = _inverse_or_zero_of_scale(scale)
+    channel = np.ascontiguousarray(y)  # another layout would compile kernels again
+    return Statistic(kind, values.astype(np.int64), n_classes, scale, worth, channel=channel)
 
 
 def vector_statistic(

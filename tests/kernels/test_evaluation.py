@@ -2,7 +2,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamboost.evaluation.sufficient_stats import MEAN_COLUMNS, EvaluatedRecords, SufficientStats
+from streamboost.evaluation.sufficient_stats import (
+    MEAN_COLUMNS,
+    PREDICTORS,
+    EvaluatedRecords,
+    SufficientStats,
+)
 from tests import naive_tally
 
 
@@ -12,7 +17,7 @@ def test_every_sum_is_the_slow_twins(seed, n, K, some):
     rng = np.random.default_rng(seed)
     P = rng.dirichlet(np.full(K, 0.5), n)
     P[rng.random(n) < 0.1] = 0.0
-    predicted = rng.integers(-1, K, (n, 3))
+    predicted = rng.integers(-1, K, (n, len(PREDICTORS)))
     truth = np.where(rng.random(n) < 0.5, rng.integers(0, K, n), -1)
     paid = rng.random((n, K))
     paid[rng.random(n) < 0.3] = np.nan

@@ -63,6 +63,7 @@ def run(package, **environment):
     return answer, was_kept, done.stderr
 
 
+@pytest.mark.slow
 def test_a_kernel_is_compiled_anew_only_when_one_it_calls_changes_in_another_file(package):
     assert run(package) == (3, False, "")
     assert run(package) == (3, True, "")
@@ -76,6 +77,7 @@ def test_a_kernel_is_compiled_anew_only_when_one_it_calls_changes_in_another_fil
     assert sorted(package.rglob("*twice*.nb*")) == kept  # what was compiled before is gone
 
 
+@pytest.mark.slow
 def test_kernels_work_uncached_and_say_so_where_no_folder_can_be_written(package):
     # A file where folders should be made stops root as well.
     (package / "__pycache__").touch()
@@ -114,6 +116,7 @@ def twice(x):
 """
 
 
+@pytest.mark.slow
 def test_a_kernel_whose_type_was_renamed_is_compiled_anew(package):
     for name in ("Before", "After"):
         (package / "caller.py").write_text(TAKES_A_TUPLE.format(name=name))
@@ -124,3 +127,16 @@ def test_a_kernel_whose_type_was_renamed_is_compiled_anew(package):
             env=kept,
         )  # fmt: skip
         assert (done.stdout, done.stderr) == ("8\n", "")
+
+
+def test_kernel_is_compiled_once_for_constants_and_variables():
+    @jit.inner_kernel
+    def add(x, y):
+        return x + y
+
+    @jit.kernel
+    def add_thrice(x):
+        return add(x, 1) + add(x, 2) + add(x, x)
+
+    assert add_thrice(5) == 23
+    assert len(add.signatures) == 1

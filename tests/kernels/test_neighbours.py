@@ -53,6 +53,7 @@ def say_slowly(ring, rest, n_near=200):
     n_near=st.integers(1, 15),
     trees=st.integers(0, 4),
 )
+@pytest.mark.slow
 def test_neighbours_say_what_those_of_the_slow_twin_say(seed, n_rows, newest, n_near, trees):
     ring, rest = random_ring(seed, n_rows, newest, trees=trees)
     found, wanted = say(ring, rest, n_near), say_slowly(ring, rest, n_near)

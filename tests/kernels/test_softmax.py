@@ -5,7 +5,7 @@ import naive_logit
 import numpy as np
 import pytest
 
-from streamboost.boosting.log_loss.sketch import class_directions
+from streamboost.boosting.log_loss.sketch_trainer import class_directions
 from streamboost.kernels import softmax as kernels
 
 

@@ -41,6 +41,7 @@ def random_rows(seed, n, n_features, K):
     n_features=st.integers(0, 4),
     K=st.integers(2, 5),
 )
+@pytest.mark.slow
 def test_stumps_are_those_of_the_slow_twin(seed, n, n_features, K):
     X, y, weight, scores, u = random_rows(seed, n, n_features, K)
     slow_scores = scores.astype(float)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -123,6 +124,7 @@ class Following:
     st.booleans(),
     BATCHES,
 )
+@pytest.mark.slow
 def test_a_learner_restored_before_every_batch_goes_on_as_if_never_stopped(
     working_set, schedule, query, label_lags, calibrate, batches
 ):

@@ -178,6 +178,7 @@ def test_what_learns_label_by_label_learns_it_as_one_more_example():
 
 @pytest.mark.parametrize("rule", ["last", "vote"])
 @pytest.mark.parametrize("kind", ["sliding", "balanced", "reservoir"])
+@pytest.mark.quick_once
 def test_saving_and_restoring_between_corrections_changes_nothing(rule, kind):
     settings = {"working_set": WorkingSet(kind=kind, size=60), "on_conflict": rule}
     steady, moved = (asked_and_learned(90, **settings) for _ in range(2))

@@ -26,6 +26,7 @@ def errors(*parts, seed=0):
 
 
 @pytest.mark.parametrize("kind", DETECTORS)
+@pytest.mark.quick_once
 def test_a_change_for_the_worse_is_found_and_where_it_began(kind):
     (found_at, n), *more = found(RiseDetector(kind, seed=1), errors((0.1, 600), (0.8, 150)))
     assert found_at > 600
@@ -34,11 +35,13 @@ def test_a_change_for_the_worse_is_found_and_where_it_began(kind):
 
 
 @pytest.mark.parametrize("kind", DETECTORS)
+@pytest.mark.quick_once
 def test_a_change_for_the_better_is_none(kind):
     assert found(RiseDetector(kind, seed=1), errors((0.8, 600), (0.1, 300))) == []
 
 
 @pytest.mark.parametrize("kind", DETECTORS)
+@pytest.mark.quick_once
 def test_a_change_is_found_from_where_it_began_also_after_a_bad_beginning(kind):
     last = None
     detector = RiseDetector(kind, seed=1)
@@ -54,6 +57,7 @@ def test_where_nothing_changes_nothing_is_found(kind):
     assert found(RiseDetector(kind, seed=1), errors((0.2, 20_000))) == []
 
 
+@pytest.mark.slow
 def test_the_values_kept_are_bounded_and_a_long_quiet_time_hides_no_change():
     detector = RiseDetector("adwin", seed=1)
     lengths = []
@@ -67,6 +71,7 @@ def test_the_values_kept_are_bounded_and_a_long_quiet_time_hides_no_change():
 @pytest.mark.parametrize("kind", DETECTORS)
 @settings(max_examples=15, deadline=None)
 @given(before=st.integers(0, 300), seed=st.integers(0, 5))
+@pytest.mark.quick_once
 def test_a_resumed_detector_finds_what_the_other_finds(kind, before, seed):
     values = errors((0.05, 200), (0.9, 100), seed=seed)
     steady, resumed = RiseDetector(kind, seed=seed), RiseDetector(kind, seed=seed)

@@ -3,7 +3,12 @@ import pytest
 
 from streamboost import SketchLogitBoostClassifier
 from streamboost.learner import Schedule, StreamLearner
-from streamboost.learner.estimators import adapt_to_size, default_estimator
+from streamboost.learner.estimators import (
+    adapt_to_size,
+    default_estimator,
+    describe_estimator,
+    rebuild_estimator,
+)
 
 
 def test_thousands_of_rows_are_given_larger_trees_and_smaller_steps():
@@ -41,3 +46,16 @@ def test_a_learner_trains_by_what_suits_its_rows(n_rows, most):
     learner.learn([str(i) for i in range(n_rows)], X, y.tolist())
     trees = learner.committee.learners
     assert np.diff(np.append(trees.roots, len(trees.nodes))).max() == most - 1
+
+
+def test_unknown_parameter_of_the_default_is_refused_with_those_there_are():
+    with pytest.raises(ValueError, match=r"has no 'n_trees', but .*'n_estimators'"):
+        default_estimator().set_params(n_trees=3)
+
+
+@pytest.mark.parametrize("made", [default_estimator, SketchLogitBoostClassifier])
+def test_an_estimator_is_rebuilt_as_the_class_it_was(made):
+    estimator = made().set_params(n_estimators=7)
+    rebuilt = rebuild_estimator(describe_estimator(estimator))
+    assert type(rebuilt) is type(estimator)
+    assert rebuilt.get_params() == estimator.get_params()

@@ -49,6 +49,7 @@ def wrong(learner):
 
 
 @pytest.mark.parametrize(("selection", "apart"), [("variable_uncertainty", 5), ("probability", 10)])
+@pytest.mark.quick_once
 def test_asking_again_costs_tokens_and_the_budget_holds_at_every_record(selection, apart):
     learner, again, spent = streamed(selection=selection)
     assert 10 < len(again) <= 0.2 * 0.5 * 300
@@ -60,6 +61,7 @@ def test_asking_again_costs_tokens_and_the_budget_holds_at_every_record(selectio
     assert abs(plain.ledger.requests - learner.ledger.requests) <= apart
 
 
+@pytest.mark.slow
 def test_fewer_labels_are_wrong_once_those_that_look_so_were_asked_about_again():
     asked, again, _ = streamed()
     plain, _, _ = streamed(relabel=0.0)
@@ -67,6 +69,7 @@ def test_fewer_labels_are_wrong_once_those_that_look_so_were_asked_about_again()
     assert len({id for id, _ in again}) >= 0.7 * len(again)
 
 
+@pytest.mark.slow
 def test_nobody_is_asked_again_who_has_answered_or_errs_much():
     learner, again, _ = streamed(selection="quantile_filter")
     for id, excluded_annotators in again:
@@ -78,6 +81,7 @@ def test_nobody_is_asked_again_who_has_answered_or_errs_much():
     assert any(len(excluded_annotators) > 1 for _, excluded_annotators in again)
 
 
+@pytest.mark.slow
 def test_the_unreliable_are_told_from_the_reliable():
     learner, _, _ = streamed()
     known = learner.annotators.to_json()
@@ -103,6 +107,7 @@ def test_an_expired_request_about_a_label_leaves_it_as_it_was():
     assert learner.ledger.pending == before.pending
 
 
+@pytest.mark.slow
 def test_saving_and_restoring_while_asking_again_changes_nothing():
     steady, moved = streamed(n=120)[0], streamed(n=120, restored=True)[0]
     assert_same(steady.snapshot(), moved.snapshot())

@@ -38,6 +38,7 @@ def assert_same(first, second):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(labels=LABELS, size=st.integers(2, 30), reads=st.integers(1, 50))
+@pytest.mark.quick_once
 def test_rows_stay_whole_in_the_order_of_their_labels_and_within_size(kind, labels, size, reads):
     rows = kept(kind, size, n_features=2)
     for at in range(0, len(labels), reads):
@@ -61,6 +62,7 @@ def test_sliding_keeps_the_newest(labels, size):
 
 
 @given(LABELS, st.integers(2, 40), st.sampled_from([0.001, 0.05, 0.3]))
+@pytest.mark.slow
 def test_time_keeps_the_newest_whose_tick_is_within_the_seconds(labels, size, seconds):
     rows = kept("time", size, seconds)
     now = fill(rows, labels)
@@ -70,6 +72,7 @@ def test_time_keeps_the_newest_whose_tick_is_within_the_seconds(labels, size, se
 
 
 @given(LABELS, st.integers(2, 40))
+@pytest.mark.slow
 def test_balanced_keeps_the_newest_of_every_class_and_levels_those_that_want_more(labels, size):
     rows = kept("balanced", size)
     fill(rows, labels)
@@ -93,6 +96,7 @@ def test_balanced_gives_classes_even_shares_and_what_the_rare_leave_to_the_other
     assert Counter(rows.view().codes.tolist()) == {0: 4, 1: 8, 2: 9, 3: 9}
 
 
+@pytest.mark.slow
 def test_a_reservoir_keeps_every_row_with_the_same_chance():
     counts = np.zeros(60)
     for seed in range(600):
@@ -106,6 +110,7 @@ def test_a_reservoir_keeps_every_row_with_the_same_chance():
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(before=LABELS, after=LABELS, size=st.integers(2, 20), cut=st.integers(0, 60))
+@pytest.mark.quick_once
 def test_resumed_rows_go_on_as_if_never_stopped(kind, before, after, size, cut):
     rows = kept(kind, size)
     fill(rows, before)
@@ -119,6 +124,7 @@ def test_resumed_rows_go_on_as_if_never_stopped(kind, before, after, size, cut):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(labels=LABELS, size=st.integers(2, 20), cut=st.integers(0, 130))
+@pytest.mark.quick_once
 def test_forgetting_drops_what_came_before_and_nothing_else(kind, labels, size, cut):
     rows = kept(kind, size)
     fill(rows, labels)

@@ -1,6 +1,7 @@
 """A learner that is restored from a snapshot continues as if it had never stopped."""
 
 import json
+import pickle
 from functools import cache
 
 import numpy as np
@@ -129,6 +130,16 @@ def test_a_snapshot_survives_a_file(tmp_path):
     assert_same(restored.snapshot(), learner.snapshot())
 
 
+@pytest.mark.parametrize("experts", [["committee", "linear"], ["committee", "young"], "committee"])
+def test_a_learner_of_any_experts_is_restored_between_a_label_and_the_next_records(experts):
+    learner = small(experts=experts)
+    learn(learner, 0, 20)
+    restored = StreamLearner.restore(learner.snapshot())
+    for one in (learner, restored):
+        one.query(X[20:40], one.score(X[20:40]), IDS[20:40])
+    assert_same(learner.snapshot(), restored.snapshot())
+
+
 def test_a_fresh_learner_survives_a_file(tmp_path):
     learner = small()
     write_arrays(tmp_path / "learner", learner.snapshot(), kind="learner")
@@ -137,14 +148,21 @@ def test_a_fresh_learner_survives_a_file(tmp_path):
     assert restored.n_features is None
 
 
-def test_a_snapshot_is_not_changed_by_what_comes_after():
-    learner = small(working_set=WorkingSet(size=5))
-    learn(learner, 0, 10)
-    snapshot = learner.snapshot()
-    kept = {name: array.copy() for name, array in snapshot.items()}
-    learner.query(X, learner.score(X), IDS)
-    learn(learner, 10, 40)
-    assert_same(snapshot, kept)
+@pytest.mark.parametrize("experts", ["committee", ["committee", "linear", "young"]])
+def test_snapshots_are_not_changed_by_what_comes_after(experts):
+    learner = small(experts=experts, query=QueryConfig(budget=1.0), working_set=WorkingSet(size=30))
+    snapshots = []
+    for start in range(0, 300, 10):
+        snapshots.append((learner.snapshot(), pickle.dumps(learner.snapshot())))
+        where = slice(start, start + 10)
+        learner.query(X[where], learner.score(X[where]), IDS[where])
+        learn(learner, start, start + 10)
+        if start % 30 == 20:
+            learner.correct(IDS[start - 5 : start], Y[start : start + 5])
+        if start == 250:
+            learner.rename_class("low", None)
+    for snapshot, kept in snapshots:
+        assert_same(snapshot, pickle.loads(kept))
 
 
 class Foreign(SketchLogitBoostClassifier):
@@ -188,6 +206,7 @@ def test_a_snapshot_of_another_release_is_refused_by_what_it_has(change, words):
     st.integers(0, 30),
     st.lists(st.tuples(st.integers(1, 60), st.booleans()), max_size=6),
 )
+@pytest.mark.slow
 def test_requests_stay_within_budget_whatever_the_delay_and_the_restarts(strategy, delay, batches):
     learner = small(query=strategy, schedule=Schedule(growth=1.5, extend_every=None))
     asked, pending, at = np.zeros(0, dtype=int), [], 0

@@ -43,6 +43,7 @@ def test_weights_join_those_by_age():
     np.testing.assert_allclose(learner._rows.training_sample().weight, by_age * [1, 1, 1, 10])
 
 
+@pytest.mark.slow
 def test_equal_weights_of_one_change_nothing():
     plain, told = small(), small()
     learn(plain, 0, 120)

@@ -47,6 +47,7 @@ PARTS = st.lists(st.tuples(st.integers(0, 400), st.booleans()), min_size=1, max_
 
 @settings(max_examples=150, deadline=None)
 @given(strategies(), st.integers(0, 99), st.sampled_from(sorted(UTILITIES)), PARTS)
+@pytest.mark.slow
 def test_batches_are_answered_as_their_records_one_by_one(strategy, seed, kind, parts):
     one = Querier(strategy, np.random.SeedSequence(seed))
     one.set_n_features(1)

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,6 +62,7 @@ def test_a_new_version_rates_the_pool_again():
     assert ids(choose(pool, 1)) == ["r0"]
 
 
+@pytest.mark.slow
 def test_of_records_that_tie_each_is_drawn_as_often_as_its_propensity_says():
     """Two of these six places are certain, and three tie for the one that is left."""
     counts, propensity = dict.fromkeys([f"r{i}" for i in range(6)], 0), {}
@@ -77,6 +79,7 @@ def test_of_records_that_tie_each_is_drawn_as_often_as_its_propensity_says():
         assert abs(counts[id] / 10_000 - p) <= 4 * np.sqrt(p * (1 - p) / 10_000)
 
 
+@pytest.mark.slow
 def test_at_random_each_record_is_drawn_as_often_as_its_propensity_says():
     pool = filled([0.5, 0.9, 0.7, 0.1, 0.2, 0.8])
     version, arrays = pool.state()

@@ -60,6 +60,7 @@ def test_counts_weighted_by_inverse_propensity_are_unbiased(strategy, budget):
         assert abs(np.mean(plain) - truth) > 0.15
 
 
+@pytest.mark.slow
 def test_counts_from_a_pool_weighted_by_inverse_propensity_are_unbiased():
     rng = np.random.default_rng(17)
     n, runs, size = 400, 400, 30
@@ -78,6 +79,7 @@ def test_counts_from_a_pool_weighted_by_inverse_propensity_are_unbiased():
 
 
 @pytest.mark.parametrize("audit", [0.1, 1.0])
+@pytest.mark.quick_once
 def test_an_audit_falls_on_a_record_as_often_as_its_propensity_says(audit):
     """The place in one block, 10,000 times with fresh numbers."""
     block = querier(budget=0.5, audit=audit, selection="quantile_filter").budget.block
@@ -98,6 +100,7 @@ def test_an_audit_falls_on_a_record_as_often_as_its_propensity_says(audit):
     ("selection", "budget", "cold"),
     [("quantile_filter", 0.2, True), ("variable_uncertainty", 1.0, False)],
 )
+@pytest.mark.quick_once
 def test_a_rules_decision_comes_out_as_often_as_its_propensity_says(selection, budget, cold):
     """The same state asked about the same record, 10,000 times with fresh numbers."""
     one = querier(3, budget=budget, selection=selection, audit=0.0)

@@ -75,6 +75,7 @@ def test_requests_stay_within_budget_over_any_stream_delay_and_restart(strategy,
 
 @settings(max_examples=60, deadline=None)
 @given(strategies(), st.lists(st.integers(0, 150), max_size=4), st.booleans())
+@pytest.mark.slow
 def test_answers_do_not_depend_on_how_any_stream_is_cut_or_restarted(strategy, cuts, cold):
     utility = stream(150)
     whole = Querier(strategy, np.random.SeedSequence(1))

@@ -30,6 +30,7 @@ def test_there_is_one_request_in_every_stratum_that_is_behind(share):
 
 
 @pytest.mark.parametrize("share", ["0.05", "0.3", "0.9"])
+@pytest.mark.slow
 def test_records_are_asked_for_as_often_as_their_chance_says(share):
     """The same twelve records behind the same hundred, 20,000 times with fresh numbers."""
     rng = np.random.default_rng(5)

@@ -2,6 +2,7 @@ from fractions import Fraction
 from math import ceil
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,6 +92,7 @@ def test_a_resumed_budget_goes_on_as_if_never_stopped(share, burst, audit, wishe
 
 
 @given(SHARES, AUDITS, st.integers(0, 99), st.integers(0, 400), st.floats(0, 1), st.data())
+@pytest.mark.slow
 def test_a_loan_is_repaid_by_the_expected_end_and_bursts_hold(
     share, audit, seed, expected, appetite, data
 ):

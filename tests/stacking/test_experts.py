@@ -87,6 +87,7 @@ def test_a_schedule_that_corrects_does_so_whoever_else_speaks():
 
 
 @pytest.mark.parametrize("delay", [0, 9])
+@pytest.mark.quick_once
 def test_a_learner_restored_at_every_step_says_the_same_bit_for_bit(delay):
     steady, stopped = small(query=ALL), small(query=ALL)
     width = 3
@@ -117,6 +118,7 @@ def test_what_is_said_of_a_record_does_not_depend_on_those_it_is_scored_with():
         np.testing.assert_array_equal(experts, whole.experts)
 
 
+@pytest.mark.slow
 def test_nor_do_weights_on_how_late_labels_are_cut_into_batches():
     # The last record of a batch has just been scored when the labels due are learned.
     together, apart = small(query=ALL), small(query=ALL)
@@ -135,6 +137,7 @@ def test_nor_do_weights_on_how_late_labels_are_cut_into_batches():
 COSTS = [[0, 1, 9], [1, 0, 1], [1, 1, 0]]
 
 
+@pytest.mark.slow
 def test_where_mistakes_cost_the_committee_answers_alone():
     estimator = RebelClassifier(n_estimators=4, cost_matrix=COSTS)
     learners = [
@@ -148,6 +151,7 @@ def test_where_mistakes_cost_the_committee_answers_alone():
     assert scored.labels.tolist() == learners[1].predict(X).tolist()
 
 
+@pytest.mark.slow
 def test_of_a_committee_that_cannot_be_corrected_the_correction_says_what_it_says():
     learner = small(estimator=RebelClassifier(n_estimators=4), query=ALL)
     served(learner, 0, 90, batch=3)

@@ -81,6 +81,7 @@ def test_whatever_records_weigh_probabilities_are_told(weight):
     assert np.isfinite(learner._stacking.weights).all()
 
 
+@pytest.mark.slow
 def test_of_more_classes_than_tables_have_room_for_all_are_told():
     classes = np.concatenate([np.arange(300), RNG.integers(0, 300, 300)])
     rows = np.column_stack([classes, RNG.random(600)]).astype(np.float32)

@@ -42,6 +42,7 @@ def test_labels_are_counted_after_the_one_that_was_the_newest_on_arrival(delay):
             )
 
 
+@pytest.mark.slow
 def test_with_late_labels_runs_are_followed_as_far_as_they_are_long():
     labels = np.arange(4000) // 20 % 3
     for delay, low, high in [(0, 0.9, 1.0), (5, 0.6, 0.8), (20, 0.9, 1.0)]:

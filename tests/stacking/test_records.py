@@ -66,6 +66,7 @@ def served(learning, values, labels, *, batch=8, delay=5, restored=None):
 
 
 @pytest.mark.parametrize("label_lags", [0, 2])
+@pytest.mark.quick_once
 def test_a_learner_of_records_restored_at_every_step_goes_on_bit_for_bit(label_lags):
     values, labels = mixed(240, seed=1, odd_from=120)
     query, schedule = QueryConfig(budget=0.4), Schedule(growth=1.3)
@@ -87,6 +88,7 @@ def right(said, labels, start):
 
 
 @pytest.mark.parametrize("by", ["text", "numbers", *slow("both")])
+@pytest.mark.quick_once
 def test_the_blend_is_no_worse_than_the_committee_whatever_tells_the_classes(by):
     values, labels = mixed(600, seed=2, by=by)
     _, said, _ = served(learner(query=QueryConfig(budget=1.0)), values, labels, delay=1)
@@ -96,6 +98,7 @@ def test_the_blend_is_no_worse_than_the_committee_whatever_tells_the_classes(by)
     assert right(said, labels, 300) > right(of_committee, labels, 300) - 0.02
 
 
+@pytest.mark.slow
 def test_a_class_that_appears_later_is_told_by_its_words():
     values, labels = mixed(400, seed=3, by="text", odd_from=200)
     _, said, _ = served(learner(query=QueryConfig(budget=1.0)), values, labels, delay=1)
@@ -104,6 +107,7 @@ def test_a_class_that_appears_later_is_told_by_its_words():
     assert np.mean(odd) > 0.8
 
 
+@pytest.mark.slow
 def test_rows_not_given_are_made_when_they_are_learned_one_after_another():
     values, labels = mixed(60, seed=4)
     made, given = learner(), learner()
@@ -114,6 +118,7 @@ def test_rows_not_given_are_made_when_they_are_learned_one_after_another():
     assert_same(made.snapshot(), given.snapshot())
 
 
+@pytest.mark.slow
 def test_columns_that_join_amid_rows_learned_together_are_missing_in_the_others():
     values, labels = mixed(60, seed=4, odd_from=30)
     together, apart = learner(), learner()

@@ -12,7 +12,7 @@ BEFORE = tuple(name for name in EXPERTS if name != "young")
 RARE = 0.05
 
 
-def changing(n=1_500, change=1_000, seed=1):
+def changing(n=1_450, change=1_000, seed=1):
     """Return X and labels whose rule turns round at `change`."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, 3), dtype=np.float32)
@@ -60,6 +60,30 @@ def test_after_a_change_committees_born_after_it_lead(after):
     assert right[:1_000].mean() > without[:1_000].mean() - 0.01
 
 
+def test_a_change_is_reported_with_the_place_where_it_began(after):
+    learner, _, _ = after
+    changes, total = list(learner.changes), learner.changes.total
+    assert total == len(changes)
+    assert 1_000 <= changes[0].since_records < changes[0].records <= 1_450
+    assert 90 <= changes[0].since_labels < changes[0].labels <= changes[0].since_labels + 50
+    assert learner.changes.newer_than(total - 1) == changes[-1:] == [learner.changes.newest]
+    assert learner.changes.newer_than(total) == []
+
+
+def test_a_change_is_not_reported_again_after_a_class_is_renamed(after):
+    learner, _, _ = after
+    copy = RecentCommittees()
+    copy.copy_untrained(learner._stacking.young)
+    assert copy.state()[0]["changes"] == learner._stacking.young.state()[0]["changes"]
+
+
+def test_without_a_change_none_is_reported():
+    learner = small(query=QueryConfig(budget=0.1))
+    served(*changing(1_450, 1_450), learner)
+    assert list(learner.changes) == []
+
+
+@pytest.mark.slow
 def test_the_same_calls_give_the_same_bits_and_a_snapshot_goes_on(after):
     learner, _, X = after
     assert_same(learner.snapshot(), changed()[0].snapshot())
@@ -79,18 +103,20 @@ def test_scorers_predict_as_the_learner_and_get_each_committee_as_its_own_table(
     assert orders == {member.order for member in learner._stacking.young.trained_committees}
 
 
-def test_committees_are_trained_only_with_the_others():
-    learner, versions = small(query=QueryConfig(budget=0.1)), set()
+@pytest.mark.slow
+def test_committees_are_trained_with_the_others_and_while_they_predict_at_each_label():
+    learner, between = small(query=QueryConfig(budget=0.1)), {True: 0, False: 0}
     X, y = changing(600, 300)
-    for i in range(0, 600, 10):
-        before = learner.committee.version if learner.committee else 0
-        trained = [member.n_labels for member in learner._stacking.young.members]
-        served(X[i : i + 10], y[i : i + 10], learner)
-        now = [member.n_labels for member in learner._stacking.young.members]
-        if learner.committee and learner.committee.version == before:
-            assert now[: len(trained)] == trained or len(now) < len(trained)
-        versions.add(before)
-    assert len(versions) > 3
+    for i in range(600):
+        young = learner._stacking.young
+        version, predicted = learner.trainer.newest_version, young.predicts
+        before = [member.n_labels for member in young.members]
+        served(X[i : i + 1], y[i : i + 1], learner)
+        after = [member.n_labels for member in young.members]
+        if learner.trainer.newest_version == version and predicted == young.predicts:
+            between[predicted] += sum(n > 0 for n in after) > 0 and after[: len(before)] != before
+    assert between[True] > 3
+    assert between[False] == 0
 
 
 def test_the_ages_of_recent_committees_double():
@@ -110,6 +136,7 @@ def test_committees_are_further_apart_where_labels_are_frequent():
     assert len(frequent.members) == 2 < len(rare.members)
 
 
+@pytest.mark.slow
 def test_committees_whose_labels_are_the_whole_working_set_are_removed():
     learner = small(query=QueryConfig(budget=0.1), working_set=WorkingSet(size=60))
     served(*changing(), learner)
@@ -119,6 +146,7 @@ def test_committees_whose_labels_are_the_whole_working_set_are_removed():
     assert min(orders) >= learner.n_labels - 60 - 25  # since the newest training
 
 
+@pytest.mark.slow
 def test_renamed_classes_train_the_committees_again():
     learner, _, X = changed()
     learner.rename_class("high", "very high")
@@ -132,6 +160,7 @@ def test_renamed_classes_train_the_committees_again():
     )
 
 
+@pytest.mark.slow
 def test_after_all_classes_were_dropped_labels_of_others_are_learned():
     learner, _, X = changed()
     for label in ("high", "low"):
@@ -142,6 +171,7 @@ def test_after_all_classes_were_dropped_labels_of_others_are_learned():
     assert learner._stacking.young.trained_committees
 
 
+@pytest.mark.slow
 def test_columns_may_join_after_they_were_trained():
     learner, _, X = changed()
     young = learner._stacking.young
@@ -162,6 +192,7 @@ def test_without_them_nothing_is_trained_or_kept():
     assert not any(".young." in name for name in learner.snapshot())
 
 
+@pytest.mark.slow
 def test_they_are_an_expert_of_the_committee_alone():
     learner, right, X = changed(experts=["committee", "young"])
     assert set(learner.expert_weights) == {"committee", "young"}

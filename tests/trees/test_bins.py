@@ -19,6 +19,7 @@ columns = hnp.arrays(
 
 @given(columns, st.integers(2, 20))
 @settings(max_examples=200, deadline=None)
+@pytest.mark.slow
 def test_codes_and_thresholds_agree_on_every_value(X, max_bins):
     bins = Bins.fit(X, np.ones(len(X)), max_bins)
     codes, thresholds = bins.transform(X)[0], bins.cuts[0]

@@ -65,6 +65,7 @@ def test_contributions_are_those_of_all_subsets(seed, n_classes):
 
 
 @pytest.mark.parametrize("n_features", [8, 9, 11])
+@pytest.mark.quick_once
 def test_ways_of_many_features_are_exact_too(n_features):
     rng = np.random.default_rng(n_features)
     same_as_naive(

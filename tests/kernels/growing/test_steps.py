@@ -4,7 +4,7 @@ import naive
 import numpy as np
 import pytest
 
-from streamboost.boosting.log_loss.sketch import class_directions
+from streamboost.boosting.log_loss.sketch_trainer import class_directions
 from streamboost.kernels.growing import steps
 
 

@@ -1,0 +1,203 @@
+"""Kernels of the run filter: class probabilities of records that come in runs of one class."""
+
+import numpy as np
+
+from streamboost.kernels.jit import inner_kernel, kernel
+
+__all__ = ["compare_labels", "filter_again", "filter_arrivals"]
+
+_SMOOTHING = 1e-4
+"""Added to the probabilities of a record before they are filtered."""
+
+_LEAST_DISTANCE = 1e-6
+_FLAT = 1e-12
+"""Least distance, and least variance of a column that is compared."""
+
+_COLUMN_WINDOW = 1_000
+_DISTANCE_WINDOW = 500
+"""Numbers of records that mainly determine means and variances, of columns and of distances."""
+
+_MOST_DEVIATIONS = 3.0
+"""Bound of the standardized distance."""
+
+_CARRIED = 0.7
+"""Exponent of a record's likelihood in the state that the next record takes over."""
+
+_KNOWN = 0.98
+"""Probability of a known label in the state."""
+
+_LEAST_LIKELIHOOD = 0.02
+_FADE = 0.995
+"""Lower bound of a label's probability, and factor by which evidence of runs decays per label."""
+
+
+@inner_kernel
+def _continuation(intercepts, slopes, posterior, deviation):
+    """Return the probability that a record continues the run of the record before."""
+    total = 0.0
+    for g in range(intercepts.size):
+        total += posterior[g] / (1.0 + np.exp(slopes[g] * deviation - intercepts[g]))
+    return total
+
+
+@inner_kernel
+def _step(likelihoods, shares, continues, before, label, filtered, state):
+    """Filter one record: write its probabilities and the state for the next record, each (K,).
+
+    `likelihoods` (K,) are the record's own probabilities, `before` (K,) is the state before it, and
+    `label` the class index of its label; negative if not known.
+    """
+    n_classes = shares.size
+    sum_of_filtered, sum_of_states = 0.0, 0.0
+    for k in range(n_classes):
+        prior = continues * before[k] + (1.0 - continues) * shares[k]
+        ratio = likelihoods[k] / shares[k]
+        filtered[k] = ratio * prior
+        state[k] = ratio**_CARRIED * prior
+        sum_of_filtered += filtered[k]
+        sum_of_states += state[k]
+    for k in range(n_classes):
+        filtered[k] /= sum_of_filtered
+        state[k] /= sum_of_states
+    if label >= 0 and n_classes > 1:
+        for k in range(n_classes):
+            state[k] = _KNOWN if k == label else (1.0 - _KNOWN) / (n_classes - 1)
+
+
+@kernel
+def filter_arrivals(
+    X,
+    probabilities,
+    n_records,
+    shares,
+    grid,
+    posterior,
+    last,
+    columns,
+    distance,
+    deviations,
+    labels,
+    own,
+    filtered,
+    states,
+):
+    """Filter arriving records, in order, and store them in rings of N records.
+
+    Parameters
+    ----------
+    X
+        float32 (n, D), the records; NaN where missing. Infinite values count as missing.
+    probabilities
+        float64 (n, K), their probabilities; not changed.
+    n_records
+        Number of records that arrived before.
+    shares
+        float64 (K,), positive: the shares of the classes.
+    grid, posterior
+        float64 (2, G), intercept and slope of each hypothesis; float64 (G,), the probability of
+        each. The rest of 1 is the probability that there are no runs.
+    last
+        float32 (D,), updated: the newest record.
+    columns
+        float64 (3, D), updated: number of values, mean and variance of each column.
+    distance
+        float64 (3,), updated: number, mean and variance of the logarithms of the distances.
+    deviations, labels
+        float64 (N,) and int64 (N,), rings: the standardized distance of each record to the one
+        before; the class index of its label, or -1.
+    own, filtered, states
+        float32 (N, K), rings: the record's own probabilities, the filtered ones, and the state.
+    """
+    size = labels.size
+    for i in range(X.shape[0]):
+        total, n_compared = 0.0, 0
+        for j in range(X.shape[1]):
+            value = np.float64(X[i, j])
+            is_known = np.isfinite(value)
+            if columns[2, j] > _FLAT:
+                n_compared += 1
+                if is_known != np.isfinite(last[j]):
+                    total += 1.0
+                elif is_known:
+                    total += (value - last[j]) ** 2 / columns[2, j]
+            if is_known:
+                columns[0, j] += 1.0
+                rate = max(1.0 / columns[0, j], 1.0 / _COLUMN_WINDOW)
+                off = value - columns[1, j]
+                columns[1, j] += rate * off
+                columns[2, j] = (1.0 - rate) * (columns[2, j] + rate * off * off)
+            last[j] = value
+        deviation, place = _MOST_DEVIATIONS, (n_records + i) % size
+        if n_compared > 0:
+            log = np.log(np.sqrt(total / n_compared) + _LEAST_DISTANCE)
+            distance[0] += 1.0
+            rate = max(1.0 / distance[0], 1.0 / _DISTANCE_WINDOW)
+            off = log - distance[1]
+            distance[1] += rate * off
+            distance[2] = (1.0 - rate) * (distance[2] + rate * off * off)
+            deviation = (log - distance[1]) / np.sqrt(distance[2] + _FLAT)
+            deviation = min(max(deviation, -_MOST_DEVIATIONS), _MOST_DEVIATIONS)
+        for k in range(shares.size):
+            own[place, k] = (probabilities[i, k] + _SMOOTHING) / (1.0 + _SMOOTHING * shares.size)
+        if n_records + i == 0:
+            for k in range(shares.size):
+                states[size - 1, k] = shares[k]
+        before = states[(n_records + i - 1) % size]
+        continues = _continuation(grid[0], grid[1], posterior, deviation)
+        _step(own[place], shares, continues, before, -1, filtered[place], states[place])
+        deviations[place], labels[place] = deviation, -1
+
+
+@kernel
+def compare_labels(position, label, n_records, share, grid, reach, deviations, labels, evidence):
+    """Store a label, and update the evidence of runs by the nearest known labels.
+
+    On each side of the record, the nearest known label at most `reach` records away is compared:
+    the labels are equal if all records from one to the other continue a run.
+
+    Parameters
+    ----------
+    position
+        Number of records that arrived before the labelled one, which is still in the rings.
+    label, share
+        Its class index, and the share of this class.
+    evidence
+        float64 (G + 1,), updated: the log likelihood of each hypothesis; last, that of no runs.
+    others
+        As in `filter_arrivals`.
+    """
+    size, n_hypotheses = labels.size, grid.shape[1]
+    labels[position % size] = label
+    for side in (-1, 1):
+        for steps in range(1, reach + 1):
+            other = position + side * steps
+            if other < max(n_records - size, 0) or other >= n_records:
+                break
+            if labels[other % size] < 0:
+                continue
+            is_equal = labels[other % size] == label
+            for g in range(n_hypotheses + 1):
+                joined = 0.0
+                if g < n_hypotheses:
+                    joined = 1.0
+                    for t in range(min(position, other) + 1, max(position, other) + 1):
+                        deviation = deviations[t % size]
+                        joined /= 1.0 + np.exp(grid[1, g] * deviation - grid[0, g])
+                likelihood = (1.0 - joined) * (1.0 - share)
+                if is_equal:
+                    likelihood = joined + (1.0 - joined) * share
+                evidence[g] = _FADE * evidence[g] + np.log(max(likelihood, _FLAT))
+            break
+
+
+@kernel
+def filter_again(first, n_records, shares, grid, posterior, deviations, labels, own, states):
+    """Compute the states of the records from number `first` on again, as labels are known.
+
+    The record before `first` must be in the rings. The arguments are as in `filter_arrivals`.
+    """
+    size, unused = labels.size, np.empty(shares.size, dtype=np.float32)
+    for t in range(first, n_records):
+        place, before = t % size, states[(t - 1) % size]
+        continues = _continuation(grid[0], grid[1], posterior, deviations[place])
+        _step(own[place], shares, continues, before, labels[place], unused, states[place])

@@ -1,0 +1,237 @@
+"""Run filter: predictions of records that come in runs of one class."""
+
+from collections.abc import Sequence
+from functools import cache
+from math import log
+from typing import Any
+
+import numpy as np
+
+from streamboost.stacking.experts import kernels as mixing_kernels
+from streamboost.storage import Arrays
+
+__all__ = ["RunFilter"]
+
+_SIZE = 512
+"""Number of newest records whose labels are used."""
+
+_REACH = 30
+_REPEATED = 60
+"""Distance of labels that are compared, and number of records that are filtered again."""
+
+_MOST_CLASSES = 64
+"""Number of classes above which the filter is off, as each stored record has a row per class."""
+
+_GRID = np.array(
+    [(a, b) for a in (-1.0, 0.0, 1.0, 2.0, 3.5, 5.0) for b in (0.0, 1.0, 2.5, 5.0)]
+).T.copy()
+"""float64 (2, 24): a record continues a run with the probability sigmoid(a - b u), for the
+standardized logarithm u of its distance to the record before."""
+
+_PRIOR = np.append(np.full(_GRID.shape[1], 0.5 / _GRID.shape[1]), 0.5)
+"""Probabilities of the hypotheses before the first label; the last: there are no runs."""
+
+_SHARE = 0.02
+_RATE = 0.5
+_LEAST_LIKELIHOOD = 0.02
+_FILTERED = 0.3
+"""Constants of fixed share: share given away, exponent of the likelihood and its bound, and the
+part of the share for the filtered predictions."""
+
+_TRUSTED = 0.15
+"""Weight of the filtered predictions below which they are not used."""
+
+_NO_RUNS = 0.1
+"""Probability of no runs above which filtered predictions are not used."""
+
+_LEAST_LOG = log(0.003)
+"""Lower bound of log probabilities in the mixture."""
+
+_FADE = 0.998
+"""Factor by which the class counts decay with each label."""
+
+
+class RunFilter:
+    """Forward filter over arriving records, where successive records often have one class.
+
+    A hidden Markov model: a record continues the run of the record before, with a probability that
+    depends on the distance of the two, or has a class by the class shares. The probability is a
+    mean over 25 hypotheses, one of which says that there are no runs, weighted by the labels: two
+    labels near each other are equal if a run joins them.
+
+    The filtered predictions are mixed with those of the stack by fixed share (Herbster and Warmuth,
+    1998), by the labels' probabilities on arrival. Without runs, they are not used.
+    """
+
+    def __init__(self) -> None:
+        self._n_records = 0
+        self._ids: dict[str, int] = {}  # of the newest records, numbers of arrival
+        self._evidence = np.zeros(len(_PRIOR))
+        self._counts = np.zeros(0)
+        self._weight = 0.0  # of the filtered predictions
+        self._last = np.zeros(0, dtype=np.float32)
+        self._columns = np.zeros((3, 0))
+        self._distance = np.zeros(3)
+        self._deviations = np.zeros(_SIZE)
+        self._labels = np.full(_SIZE, -1)
+        self._own = np.zeros((_SIZE, 0), dtype=np.float32)
+        self._filtered, self._states = self._own.copy(), self._own.copy()
+        self._n_unnamed = 0
+
+    @property
+    def _posterior(self) -> np.ndarray:
+        """Probabilities of the hypotheses, float64 (25,); the last: there are no runs."""
+        weights = _PRIOR * np.exp(self._evidence - self._evidence.max())
+        return np.asarray(weights / weights.sum())
+
+    @property
+    def total_weight(self) -> float:
+        """Weight of the filtered predictions; 0 while they are not used."""
+        is_used = self._weight > _TRUSTED and self._posterior[-1] < _NO_RUNS
+        return self._weight if is_used else 0.0
+
+    def filter_arrivals(
+        self,
+        X: np.ndarray,
+        own: np.ndarray,
+        probabilities: np.ndarray,
+        best: np.ndarray,
+        margins: np.ndarray,
+    ) -> bool:
+        """Add arriving records `X` (n, D), in order; return whether the filter is used.
+
+        `own` float64 (n, K) are the stack's probabilities. If the filter is used, `probabilities`
+        float64 (n, K), the indices `best` int64 (n,) of the most probable classes and `margins`
+        float64 (n,) are overwritten.
+        """
+        n, n_classes = own.shape
+        self._n_unnamed = 0
+        if not n or n_classes > _MOST_CLASSES:
+            return False
+        self._grow(X.shape[1], n_classes)
+        weight, logs = self.total_weight, np.empty((2, n, n_classes))
+        for start in range(0, n, _SIZE):
+            rows = slice(start, start + _SIZE)
+            kernels().filter_arrivals(
+                np.ascontiguousarray(X[rows]),  # other layouts would compile the kernel again
+                np.ascontiguousarray(own[rows]),
+                self._n_records,
+                self._shares,
+                _GRID,
+                self._posterior[:-1],
+                self._last,
+                self._columns,
+                self._distance,
+                self._deviations,
+                self._labels,
+                self._own,
+                self._filtered,
+                self._states,
+            )
+            places = np.arange(self._n_records, self._n_records + len(X[rows])) % _SIZE
+            self._n_records += len(places)
+            logs[1, rows] = self._filtered[places]
+        self._n_unnamed = n
+        if not weight:
+            return False
+        logs[0] = own
+        with np.errstate(divide="ignore"):
+            np.log(logs, out=logs)
+        weights = np.array([1.0 - weight, weight])
+        mixing_kernels().combine_experts(weights, logs, _LEAST_LOG, probabilities, best, margins)
+        return True
+
+    @property
+    def _shares(self) -> np.ndarray:
+        counts = self._counts + 1.0
+        return np.asarray(counts / counts.sum())
+
+    def _grow(self, n_features: int, n_classes: int) -> None:
+        """Add columns and classes up to these numbers."""
+        if n_features > len(self._last):
+            more = n_features - len(self._last)
+            self._last = np.append(self._last, np.full(more, np.nan, dtype=np.float32))
+            self._columns = np.hstack([self._columns, np.zeros((3, more))])
+        more = n_classes - self._own.shape[1]
+        if more > 0:
+            self._counts = np.append(self._counts, np.zeros(more))
+            empty = np.full((_SIZE, more), 1e-4, dtype=np.float32)
+            self._own = np.hstack([self._own, empty])
+            self._filtered = np.hstack([self._filtered, empty])
+            self._states = np.hstack([self._states, empty])
+
+    def name_arrivals(self, ids: Sequence[str]) -> None:
+        """Store the ids of the records that were filtered last; others are ignored."""
+        n, self._n_unnamed = self._n_unnamed, 0
+        if len(ids) != n:
+            return
+        first = self._n_records - n
+        for position, id in enumerate(ids, start=first):
+            self._ids.pop(id, None)
+            self._ids[id] = position
+        while self._ids and next(iter(self._ids.values())) < self._n_records - _SIZE:
+            del self._ids[next(iter(self._ids))]
+
+    def learn(self, id: str, k: int) -> None:
+        """Learn the label of the record `id`, of class index `k`."""
+        if k >= _MOST_CLASSES:
+            return
+        self._grow(0, k + 1)
+        self._counts *= _FADE
+        self._counts[k] += 1.0
+        position = self._ids.get(id)
+        if position is None or position < self._n_records - _SIZE:
+            return
+        place = position % _SIZE
+        own = max(self._own[place, k], _LEAST_LIKELIHOOD) ** _RATE
+        filtered = max(self._filtered[place, k], _LEAST_LIKELIHOOD) ** _RATE
+        weight = (1 - _SHARE) * self._weight + _SHARE * _FILTERED
+        self._weight = float(weight * filtered / (weight * filtered + (1 - weight) * own))
+        n, shares = self._n_records, self._shares
+        about_runs = self._deviations, self._labels
+        kernels().compare_labels(
+            position, k, n, shares[k], _GRID, _REACH, *about_runs, self._evidence
+        )
+        first, posterior = max(position, n - _REPEATED), self._posterior[:-1]
+        kernels().filter_again(
+            first, n, shares, _GRID, posterior, *about_runs, self._own, self._states
+        )
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
+        about = {
+            "n_records": self._n_records,
+            "ids": list(self._ids.items()),
+            "n_unnamed": self._n_unnamed,
+            "weight": self._weight,
+        }
+        return about, {name: getattr(self, f"_{name}").copy() for name in _ARRAYS}
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Set the state to one that the method `state` returned."""
+        self._n_records, self._weight = state["n_records"], state["weight"]
+        self._ids, self._n_unnamed = dict(state["ids"]), state["n_unnamed"]
+        for name in _ARRAYS:
+            setattr(self, f"_{name}", arrays[name].copy())
+
+
+_ARRAYS = (
+    "evidence",
+    "counts",
+    "last",
+    "columns",
+    "distance",
+    "deviations",
+    "labels",
+    "own",
+    "filtered",
+    "states",
+)
+
+
+@cache
+def kernels() -> Any:
+    """Return the kernels of the run filter, imported on first use."""
+    from streamboost.kernels import runs
+
+    return runs
