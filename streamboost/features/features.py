@@ -2,11 +2,14 @@
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from streamboost.encoders import SentenceEncoders
 from streamboost.features.category import CategoryEncoder, as_category
+from streamboost.features.embedding import EmbeddingEncoder
 from streamboost.features.fields import Field, as_field
 from streamboost.features.layout import ColumnEncoder, ColumnLayout, Values
 from streamboost.features.number import NumberEncoder
@@ -27,7 +30,8 @@ class Features:
     - Numbers, booleans and vectors are copied to columns.
     - Times are converted to hours and days.
     - Categories get codes, in the order in which labelled records reach `min_frequency`.
-    - Texts are converted to class log probabilities of linear models.
+    - Texts are converted to class log probabilities of linear models, and with a sentence encoder
+      also to its vector.
 
     A row never depends on the record's own label, and is not changed after arrival. Columns are
     only added: with new classes, if there are texts or categories of many values.
@@ -39,6 +43,9 @@ class Features:
         `{"type": "vector", "size": 384}`. A name with dots is a path into nested objects and lists.
     table_bytes
         Largest size of the tables of the text models.
+    encoders
+        Loader of the fields' sentence encoders. None: their paths are relative to the current
+        folder.
 
     Attributes
     ----------
@@ -48,7 +55,7 @@ class Features:
     Raises
     ------
     ConfigurationError
-        If the description of a field is invalid.
+        If the description of a field is invalid, or its sentence encoder cannot be loaded.
 
     Examples
     --------
@@ -67,9 +74,11 @@ class Features:
         fields: Mapping[Any, Field | str | Mapping[str, Any]],
         *,
         table_bytes: int = 64 * 2**20,
+        encoders: SentenceEncoders | None = None,
     ) -> None:
         self.fields: dict[Hashable, Field] = {}
         self.table_bytes = table_bytes
+        self.sentence_encoders = encoders or SentenceEncoders()
         self.unreadable: Counter[Hashable] = Counter()
         self._classes: dict[Label, int] = {}
         self._layout = ColumnLayout()
@@ -114,18 +123,25 @@ class Features:
         """Indices of the columns with the text models' log probability of each class."""
         return self._texts.columns if self._texts else []
 
+    @property
+    def vector_columns(self) -> list[list[int]]:
+        """Indices of the columns of each vector field, in the order of the fields."""
+        return [one.columns for one in self._encoders.values() if isinstance(one, VectorEncoder)]
+
+    @property
+    def order_columns(self) -> list[int]:
+        """Indices of the columns that depend on the record before: the seconds since then."""
+        return [one.columns[-1] for one in self._encoders.values() if isinstance(one, TimeEncoder)]
+
     def add_field(self, name: Hashable, field: Field) -> None:
         """Add a field after all other fields; earlier records lack a value for the field."""
         place = len(self.fields)
         self.fields[name] = field
-        self.fixed = self.fixed and field.kind in ("number", "vector")
+        self.fixed = self.fixed and (field.kind in ("number", "vector") or not field.text)
         if field.kind == "number":
             self._numbers.add_field(name, place)
         elif field.kind == "text":
-            if self._texts is None:
-                self._texts = TextEncoder(self._layout, self.table_bytes)
-                self._add_encoder("texts", self._texts)
-            self._texts.add_field(name, place)
+            self._add_text_field(name, place, field)
         elif field.kind == "time":
             self._add_encoder(f"{place}", TimeEncoder(self._layout, name, place, field.zone))
         elif field.kind == "category":
@@ -134,6 +150,17 @@ class Features:
             )
         else:
             self._add_encoder(f"{place}", VectorEncoder(self._layout, name, place, field.size or 0))
+
+    def _add_text_field(self, name: Hashable, place: int, field: Field) -> None:
+        if field.text:
+            if self._texts is None:
+                self._texts = TextEncoder(self._layout, self.table_bytes)
+                self._add_encoder("texts", self._texts)
+            self._texts.add_field(name, place)
+        if field.encoder is not None:
+            encoder = EmbeddingEncoder(self._layout, name, place, field, self.sentence_encoders)
+            self.fields[name] = replace(field, size=len(encoder.columns))
+            self._add_encoder(f"{place}", encoder)
 
     def _add_encoder(self, key: str, encoder: ColumnEncoder) -> None:
         self._encoders[key] = encoder
@@ -251,11 +278,28 @@ class Features:
         return about, arrays
 
     @classmethod
-    def restore(cls, about: dict[str, Any], arrays: Arrays) -> "Features":
-        """Create an encoder from the result of `state`."""
-        features = cls(dict(about["fields"]), table_bytes=about["table_bytes"])
+    def restore(
+        cls, about: dict[str, Any], arrays: Arrays, encoders: SentenceEncoders | None = None
+    ) -> "Features":
+        """Create an encoder from the result of `state`; `encoders` as in the constructor.
+
+        Sentence encoders are loaded when they are needed first.
+        """
+        features = cls(dict(about["fields"]), table_bytes=about["table_bytes"], encoders=encoders)
         features.resume(about, arrays)
         return features
+
+    @property
+    def encoders_without_digest(self) -> list[str]:
+        """Names of the sentence encoders whose files are unknown: functions."""
+        found = [one for one in self._encoders.values() if isinstance(one, EmbeddingEncoder)]
+        return sorted({one.encoder_name for one in found if one.encoder.digest is None})
+
+    def refuse_other_encoders(self) -> None:
+        """Raise StateError if a sentence encoder is not that of the restored state."""
+        for encoder in self._encoders.values():
+            if isinstance(encoder, EmbeddingEncoder):
+                encoder.refuse_other_encoder()
 
     def resume(self, about: dict[str, Any], arrays: Arrays) -> None:
         """Set the state to one that an encoder with the same fields returned."""

@@ -16,7 +16,7 @@ Kind = Literal["number", "category", "text", "time", "vector"]
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "number": (),
     "category": ("min_frequency",),
-    "text": (),
+    "text": ("encoder", "text", "size"),
     "time": ("zone",),
     "vector": ("size",),
 }
@@ -34,9 +34,14 @@ class Field:
     min_frequency
         Least number of labels of a category; rarer categories share one code.
     size
-        Number of numbers in a vector.
+        Number of numbers in a vector. Optional with an encoder, which then must have this size.
     zone
         Time zone of times without an offset, and of the hour and day columns.
+    encoder
+        Sentence encoder of a text: a file or folder with an ONNX model and its `tokenizer.json`, or
+        "module:function". None: the text has no vector.
+    text
+        Whether the words of a text with an encoder are learned, too.
 
     Raises
     ------
@@ -48,6 +53,8 @@ class Field:
     min_frequency: int = 1
     size: int | None = None
     zone: str = "UTC"
+    encoder: str | None = None
+    text: bool = True
 
     def __post_init__(self) -> None:
         if self.kind not in _OPTIONS:
@@ -62,14 +69,33 @@ class Field:
                 '{ type = "vector", size = 384 }'
             )
         as_zone(self.zone)
+        if self.kind == "text":
+            self._check_text_options()
+
+    def _check_text_options(self) -> None:
+        if self.encoder is not None and not (isinstance(self.encoder, str) and self.encoder):
+            raise ConfigurationError(
+                f"encoder is {self.encoder!r}: name a folder with an ONNX model, or a function as "
+                '"module:function"'
+            )
+        if not isinstance(self.text, bool):
+            raise ConfigurationError(f"text is {self.text!r}: write true or false")
+        if self.encoder is None and (not self.text or self.size is not None):
+            option = "text = false" if not self.text else "size"
+            raise ConfigurationError(f"{option} needs an encoder: name one, or leave this out")
+        if self.size is not None and not _is_positive_integer(self.size):
+            raise ConfigurationError(
+                f"size is {self.size!r}: give a whole number of at least 1, or leave it out"
+            )
 
     def to_config(self) -> str | dict[str, Any]:
         """Return the configuration of this field; `as_field` creates an equal field from it."""
-        default = Field(self.kind, size=self.size)
+        default = Field(self.kind, size=1 if self.kind == "vector" else None)
         options = {
             name: getattr(self, name)
             for name in _OPTIONS[self.kind]
-            if name == "size" or getattr(self, name) != getattr(default, name)
+            if (name == "size" and self.size is not None)
+            or getattr(self, name) != getattr(default, name)
         }
         return {"type": self.kind, **options} if options else self.kind
 
@@ -85,7 +111,8 @@ def as_field(name: Any, given: "Field | str | Mapping[str, Any]") -> Field:
     Examples
     --------
     >>> as_field("zip", {"type": "category", "min_frequency": 5})
-    Field(kind='category', min_frequency=5, size=None, zone='UTC')
+    Field(kind='category', min_frequency=5, size=None, zone='UTC', encoder=None,
+          text=True)
     >>> as_field("note", "txt")
     Traceback (most recent call last):
     ...

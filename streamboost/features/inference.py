@@ -8,7 +8,13 @@ from typing import Any
 
 from streamboost.features.features import Features
 from streamboost.features.fields import Field
-from streamboost.features.paths import flatten, is_vector, is_within_any, path_getter
+from streamboost.features.paths import (
+    flatten,
+    is_vector,
+    is_within_any,
+    path_getter,
+    path_within,
+)
 from streamboost.features.values import (
     FieldSample,
     are_distinct,
@@ -68,7 +74,8 @@ def infer_fields(
     ----------
     records : records as parsed from JSON
     reserved : paths that are used otherwise, such as the id; they get neither a type nor a reason
-    exclude : paths to leave out, with all nested fields
+    exclude : paths to leave out, with all nested fields; a list of numbers is left out, too, if one
+        of its positions is reserved or excluded
     named : fields of known type by path; if absent from all records, they are added in this order
 
     >>> found = infer_fields([{"id": 1, "amount": 3.5, "note": "so far so good"}], reserved=["id"])
@@ -102,6 +109,9 @@ def infer_fields(
                         "fields stand for themselves"
                     )
                 continue
+            if any(map(is_vector, given)) and (inner := path_within(path, (*reserved, *exclude))):
+                reasons[path] = f"{inner} in it is no feature: name the other positions to use them"
+                continue
             field, reasons[path] = _infer_field(path, given)
             if field is not None:
                 fields[path] = field
@@ -133,7 +143,9 @@ def _named_field_reason(path: str, field: Field, records: Sequence[Mapping[str, 
 
     The text has the number of values in `records` that do not fit this type.
     """
-    features = Features({path: field})
+    # Sentence encoders, which are slow, read every text.
+    as_text = Field("text") if field.kind == "text" else field
+    features = Features({path: as_text})
     values = [value for value in map(features.values, records) if value[0] not in (None, "")]
     features.encode_arrivals(values)
     n, lost = len(values), features.unreadable[path]

@@ -1,10 +1,20 @@
 """Paths of values in a record: names, or dotted paths into nested objects and lists."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["MOST_POSITIONS", "flatten", "is_null", "is_vector", "is_within_any", "path_getter"]
+__all__ = [
+    "MOST_POSITIONS",
+    "flatten",
+    "is_null",
+    "is_vector",
+    "is_within_any",
+    "make_values_reader",
+    "path_getter",
+    "path_within",
+    "remove_path",
+]
 
 MOST_POSITIONS = 8
 """Largest number of items of a list that `flatten` reads. Longer lists rarely hold fields."""
@@ -41,6 +51,26 @@ def path_getter(path: str) -> Callable[[Mapping[str, Any]], Any]:
     return read_two_levels
 
 
+def make_values_reader(
+    paths: Sequence[str], hidden: Collection[str] = ()
+) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """Return a function that gets a record's values at dotted paths; missing ones are None.
+
+    An object or a list is missing, too, if one of the paths `hidden` is nested in its path.
+    """
+    holders = {path for path in paths if path_within(path, hidden) is not None}
+    if not holders and not any("." in path for path in paths):
+        return lambda record: tuple(map(record.get, paths))
+    getters = [(_scalar_getter if path in holders else path_getter)(path) for path in paths]
+    return lambda record: tuple([get(record) for get in getters])
+
+
+def _scalar_getter(path: str) -> Callable[[Mapping[str, Any]], Any]:
+    """Return a function that gets a record's value at `path`; None for an object or a list."""
+    get = path_getter(path)
+    return lambda record: None if isinstance(value := get(record), dict | list) else value
+
+
 def _value_at(container: Any, path: str, default: Any) -> Any:
     """Return the value at `path` in `container`, or `default` if it is absent.
 
@@ -72,6 +102,35 @@ def is_null(record: Mapping[str, Any], path: str) -> bool:
     (True, False, False)
     """
     return _value_at(record, path, _ABSENT) is None
+
+
+def remove_path(record: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Return a record without any value that `path` can name; `record` is not changed.
+
+    An item of a list becomes None, so that the other items keep their positions.
+
+    >>> remove_path({"a": [1, {"b": 2}], "a.1.b": 3, "c": 4}, "a.1.b")
+    {'a': [1, {}], 'c': 4}
+    """
+    found = {name: value for name, value in record.items() if name != path}
+    cut = path.find(".")
+    while cut >= 0:
+        if path[:cut] in found:
+            found[path[:cut]] = _without_path(found[path[:cut]], path[cut + 1 :])
+        cut = path.find(".", cut + 1)
+    return found
+
+
+def _without_path(container: Any, path: str) -> Any:
+    if isinstance(container, Mapping):
+        return remove_path(container, path)
+    position, dot, rest = path.partition(".")
+    if not isinstance(container, list) or not position.isdecimal():
+        return container
+    return [
+        (_without_path(item, rest) if dot else None) if place == int(position) else item
+        for place, item in enumerate(container)
+    ]
 
 
 def flatten(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,3 +193,12 @@ def is_within_any(path: str, names: frozenset[str]) -> bool:
             return True
         cut = path.find(".", cut + 1)
     return False
+
+
+def path_within(path: str, others: Iterable[str]) -> str | None:
+    """Return the first of the paths `others` that is nested in `path`, or None.
+
+    >>> path_within("box", ["boxes.0", "box", "box.3"])
+    'box.3'
+    """
+    return next((other for other in others if other.startswith(f"{path}.")), None)

@@ -12,7 +12,7 @@ from streamboost.storage import Arrays
 
 __all__ = ["MOST_CLASSES", "TextEncoder", "log_softmax"]
 
-MOST_CLASSES = 64
+MOST_CLASSES = 256
 """Largest number of classes of the text models. Only the first classes learned are used."""
 
 _BUCKETS = 2**18
@@ -37,7 +37,7 @@ class TextEncoder(ColumnEncoder):
     single model is right on 86.0 and 98.1 %.
 
     Words are hashed to 2^18 buckets. If the tables would take more than `table_bytes`, the number
-    of buckets is halved, so that more words share a bucket. The models have at most 64 classes:
+    of buckets is halved, so that more words share a bucket. The models have at most 256 classes:
     later classes get no columns.
     """
 

@@ -56,6 +56,7 @@ def assert_same_rows(first, second):
 
 @settings(max_examples=40)
 @given(STEPS, STEPS)
+@pytest.mark.slow
 def test_features_restored_at_any_step_go_on_bit_for_bit(before, after):
     features = made()
     go_on(features, before)
@@ -71,6 +72,7 @@ def test_features_restored_at_any_step_go_on_bit_for_bit(before, after):
 @pytest.mark.parametrize("copied", [deepcopy, lambda f: pickle.loads(pickle.dumps(f))])
 @settings(max_examples=40)
 @given(STEPS, STEPS)
+@pytest.mark.quick_once
 def test_copies_go_on_by_themselves_bit_for_bit(copied, before, after):
     features = made()
     go_on(features, before)
@@ -98,6 +100,7 @@ def test_records_may_arrive_in_any_batches(before, values, cut):
 
 @settings(max_examples=40)
 @given(STEPS, st.lists(VALUES, min_size=1, max_size=3))
+@pytest.mark.slow
 def test_asking_for_rows_changes_nothing_and_says_what_the_next_record_would_have(before, values):
     features = made()
     go_on(features, before)

@@ -155,6 +155,13 @@ def test_reserved_and_excluded_fields_are_left_out_with_all_that_lies_within():
     assert "excluded" in found.reasons["card.no"]
 
 
+@pytest.mark.parametrize("given", [{"reserved": ["o.0"]}, {"exclude": ["o.0"]}])
+def test_a_vector_with_a_reserved_or_excluded_position_is_left_out(given):
+    found = infer_fields([{"o": [1.0, 2.5], "o.b": 1.5}, {"o": [0.5, 3.5], "o.b": 2.5}], **given)
+    assert list(found.fields) == ["o.b"]
+    assert found.reasons["o"] == ("o.0 in it is no feature: name the other positions to use them")
+
+
 def test_what_is_named_holds_whatever_stands_there():
     named = {"n": Field("category"), "whole": Field("text"), "amout": Field("number")}
     found = infer_fields([{"n": 1, "whole": {"a": 1}, "amount": 2.5}], named=named)

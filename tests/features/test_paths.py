@@ -1,9 +1,20 @@
 """Paths to nested values, and the names of a record's flat view."""
 
+import copy
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamboost.features.paths import flatten, is_vector, is_within_any, path_getter
+from streamboost.features.paths import (
+    flatten,
+    is_vector,
+    is_within_any,
+    path_getter,
+    remove_path,
+)
+
+RECORD = {"a": {"b": 1, "c": 2}, "a.b": 7, "items": [{"label": 3, "a.b": 5}, [4]]}
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
 JSON = st.recursive(
@@ -14,6 +25,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.text("abc0", min_size=1, max_size=2), JSON))
+@pytest.mark.slow
 def test_what_the_flat_view_names_is_found_there(record):
     for path, value in flatten(record).items():
         assert path_getter(path)(record) is value, path
@@ -61,6 +73,26 @@ def test_a_vector_is_a_list_of_numbers():
     assert is_vector([1, 2.5])
     assert is_vector([])
     assert not any(map(is_vector, ([1, "2"], [True], [None], "12", 5)))
+
+
+@pytest.mark.parametrize(
+    ("path", "left"),
+    [
+        ("a.b", {"a": {"c": 2}, "items": [{"label": 3, "a.b": 5}, [4]]}),
+        ("items.0.label", {"a": {"b": 1, "c": 2}, "a.b": 7, "items": [{"a.b": 5}, [4]]}),
+        ("items.1.0", {"a": {"b": 1, "c": 2}, "a.b": 7, "items": [RECORD["items"][0], [None]]}),
+        ("items.1", {"a": {"b": 1, "c": 2}, "a.b": 7, "items": [RECORD["items"][0], None]}),
+        ("items.x", RECORD),
+        ("items.9", RECORD),
+        ("a.b.c", RECORD),
+    ],
+)
+def test_a_path_that_is_removed_names_nothing_any_more(path, left):
+    before = copy.deepcopy(RECORD)
+    found = remove_path(RECORD, path)
+    assert found == left
+    assert before == RECORD
+    assert path_getter(path)(found) is None
 
 
 def test_what_lies_in_a_name_does_so_by_whole_steps():

@@ -1,0 +1,133 @@
+"""Embedding encoder: the vectors of a text field, computed by a sentence encoder."""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from streamboost.encoders import SentenceEncoder, SentenceEncoders
+from streamboost.errors import ConfigurationError, StateError
+from streamboost.features.fields import Field
+from streamboost.features.layout import ColumnLayout, Values, is_missing
+from streamboost.features.vector import VectorEncoder
+from streamboost.features.words import LONGEST
+from streamboost.storage import Arrays
+
+__all__ = ["EmbeddingEncoder"]
+
+
+class EmbeddingEncoder(VectorEncoder):
+    """Encoder of a text field, with one column for each number of its sentence encoder's vector.
+
+    The first 10,000 characters of a text are encoded. Of a missing text, all columns are NaN.
+
+    Parameters
+    ----------
+    layout
+        Columns of all fields, to which this encoder's are appended.
+    name, place
+        Name of the field, and index of its value.
+    field
+        The field, with an encoder. If its size is None, the sentence encoder is loaded at once,
+        otherwise when it is needed.
+    encoders
+        Loader of the sentence encoder.
+
+    Raises
+    ------
+    ConfigurationError
+        If the sentence encoder cannot be loaded, or its vectors do not have the field's size.
+    """
+
+    def __init__(
+        self,
+        layout: ColumnLayout,
+        name: Hashable,
+        place: int,
+        field: Field,
+        encoders: SentenceEncoders,
+    ) -> None:
+        assert field.encoder is not None
+        self._field_name = name
+        self.encoder_name = field.encoder
+        self._encoders = encoders
+        self._loaded: SentenceEncoder | None = None
+        self._counts_unreadable = not field.text  # otherwise the text encoder counts
+        self._saved_digest: str | None = None
+        size = field.size
+        if size is None:
+            self._loaded = self._load()
+            size = self._loaded.size
+        super().__init__(layout, name, place, size)
+
+    @property
+    def encoder(self) -> SentenceEncoder:
+        """The sentence encoder, which is loaded when it is needed first."""
+        if self._loaded is None:
+            found = self._load()
+            if found.size != len(self.columns):
+                raise ConfigurationError(
+                    f"field {self._field_name!r}: encoder {self.encoder_name!r} gives vectors of "
+                    f"{found.size} numbers, and {len(self.columns)} are expected: give the encoder "
+                    "that was used before, or start with an empty state"
+                )
+            self._loaded = found
+        return self._loaded
+
+    def _load(self) -> SentenceEncoder:
+        try:
+            return self._encoders.load(self.encoder_name)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"field {self._field_name!r}: {error}") from error
+
+    def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
+        """Write the vectors of n records' texts into `X` (n, D), which is NaN before.
+
+        Returns, by field, the number of values that are no text, if no text encoder counts them,
+        and of texts whose vector is not finite.
+
+        Raises
+        ------
+        ConfigurationError
+            If the sentence encoder fails.
+        """
+        rows, texts, n_unreadable = [], [], 0
+        for row, value in enumerate(values):
+            given = value[self._place]
+            if is_missing(given):
+                continue
+            if isinstance(given, str):
+                rows.append(row)
+                # A lone surrogate, which JSON allows, is not valid in UTF-8.
+                texts.append(given[:LONGEST].encode("utf-8", "replace").decode())
+            else:
+                n_unreadable += self._counts_unreadable
+        if texts:
+            try:
+                vectors = self.encoder.encode(texts)
+            except ConfigurationError as error:
+                if str(error).startswith("field "):
+                    raise
+                raise ConfigurationError(f"field {self._field_name!r}: {error}") from error
+            X[np.ix_(rows, self.columns)] = vectors
+            n_unreadable += int(np.isnan(vectors[:, 0]).sum())
+        return Counter({self._field_name: n_unreadable}) if n_unreadable else Counter()
+
+    def refuse_other_encoder(self) -> None:
+        """Raise StateError if the encoder's files are not those of the restored state."""
+        if self._saved_digest not in (None, self.encoder.digest):
+            raise StateError(
+                f"field {self._field_name!r}: the files of encoder {self.encoder_name!r} have the "
+                f"SHA-256 {self.encoder.digest}, and the state was made with {self._saved_digest}: "
+                "put those files back"
+            )
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the columns, and the SHA-256 of the sentence encoder's files."""
+        return {"columns": self.columns, "digest": self.encoder.digest}, {}
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Set the state to one that the method `state` returned."""
+        super().resume(state, arrays)
+        self._saved_digest = state["digest"]
