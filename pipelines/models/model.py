@@ -101,8 +101,13 @@ class ExternalModel:
         except Exception as error:  # third-party code may raise any error
             if not self.failures:
                 name = type(self._classifier).__name__
-                _log.warning("%s cannot %s a record (further ones are counted)", name, action)
-                _log.warning("%s: %s", type(error).__name__, error)
+                _log.warning(
+                    "%s cannot %s a record (further ones are counted)",
+                    name,
+                    action,
+                    extra={"event": "model_failed"},
+                )
+                _log.warning("%s: %s", type(error).__name__, error, extra={"event": "model_failed"})
             self.failures += 1
             return None
 

@@ -157,6 +157,7 @@ class ExternalModels:
                 "%s is now %s: River's models are rebuilt from the labelled records that are kept",
                 manifest["release"],
                 self.release,
+                extra={"event": "model_rebuilt"},
             )
         for name, model in self._models_and_transformer_by_name().items():
             own = select_prefix(arrays, f"models.{name}.")

@@ -19,14 +19,11 @@ import numpy as np
 
 from streamboost.checks import Label
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages.decoding import (
-    Records,
-    convert_plain_numbers,
-    make_values_reader,
-)
+from streamboost.connectors.messages.decoding import Records, convert_plain_numbers
 from streamboost.connectors.messages.outgoing import Time, parse_time_ms
-from streamboost.connectors.messages.schema import LABEL, Schema
+from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.values import encode_original_record
+from streamboost.features.paths import make_values_reader, remove_path
 from streamboost.storage import Arrays, pack_json, unpack_json
 
 __all__ = ["RiverTransformer", "Transformer", "decode_raw_record", "to_datetime"]
@@ -141,8 +138,15 @@ class Transformer:
     def _count_and_log_failure(self, action: str, error: Exception) -> None:
         if not self.failures:
             name = type(self._made).__name__
-            _log.warning("%s cannot %s a record (further ones are counted)", name, action)
-            _log.warning("%s: %s", type(error).__name__, error)
+            _log.warning(
+                "%s cannot %s a record (further ones are counted)",
+                name,
+                action,
+                extra={"event": "transformer_failed"},
+            )
+            _log.warning(
+                "%s: %s", type(error).__name__, error, extra={"event": "transformer_failed"}
+            )
         self.failures += 1
 
 
@@ -152,11 +156,9 @@ def decode_raw_record(message: Message, schema: Schema) -> Document:
     Fields that `schema` excludes are removed, too. In a row of a table, numeric text is converted
     to numbers.
     """
-    names = schema.label_fields
-    hidden = {schema.id, schema.time, names.id, names.label, LABEL, *schema.exclude} - {None}
     record: Document = msgspec.json.decode(message.payload)
-    for path in hidden:
-        record = _without_field(record, str(path))
+    for path in schema.hidden_paths:
+        record = remove_path(record, path)
     return convert_plain_numbers(record) if message.is_row else record
 
 
@@ -174,16 +176,6 @@ def to_datetime(time: Time) -> datetime | None:
         )
     except (OverflowError, ValueError, OSError):  # outside of the range of datetime
         return None
-
-
-def _without_field(record: Document, path: str) -> Document:
-    """Return a record without the field at the dotted `path`; `record` is not changed."""
-    if path in record:
-        return {name: value for name, value in record.items() if name != path}
-    head, dot, rest = path.partition(".")
-    if dot and isinstance(inner := record.get(head), dict):
-        return record | {head: _without_field(inner, rest)}
-    return record
 
 
 def _train_parts(

@@ -1,0 +1,49 @@
+"""Learner of a checkpoint, for processes that read a pipeline's state."""
+
+from typing import TYPE_CHECKING
+
+from streamboost.connectors.messages.schema import Schema
+from streamboost.encoders import SentenceEncoders
+from streamboost.errors import StateError
+from streamboost.pipelines.state.checkpoints import Checkpoint
+from streamboost.storage import select_prefix
+
+if TYPE_CHECKING:
+    from streamboost.learner.learner import StreamLearner
+
+__all__ = ["restore_learner"]
+
+
+def restore_learner(
+    checkpoint: Checkpoint, encoders: SentenceEncoders | None, remedy: str
+) -> tuple[Schema, "StreamLearner"]:
+    """Return the schema and the learner of a checkpoint, without a training in progress.
+
+    Parameters
+    ----------
+    checkpoint : the checkpoint
+    encoders : loader of the fields' sentence encoders
+    remedy : end of the error message if a River model serves
+
+    Raises
+    ------
+    StateError
+        If a River model serves or makes the fields, or if the files of a sentence encoder are not
+        those of the state.
+    """
+    # The import loads the kernels.
+    from streamboost.learner.learner import StreamLearner, without_running_training
+
+    arrays, manifest = checkpoint
+    models = manifest.get("models", {})
+    if models.get("serves") or models.get("transforms"):
+        does = "serves" if models.get("serves") else "makes the fields of"
+        raise StateError(
+            f"a River model {does} this pipeline, whose pickle no other process reads: {remedy}"
+        )
+    learner = StreamLearner.restore(
+        without_running_training(select_prefix(arrays, "learner.")), encoders
+    )
+    if learner.features is not None:
+        learner.features.refuse_other_encoders()
+    return Schema.from_json(manifest["schema"]), learner
