@@ -88,6 +88,21 @@ class Database:
                 if error.sqlite_errorcode not in _RETRIABLE or time.monotonic() > deadline:
                     raise
 
+    def copy_to(self, path: str | os.PathLike[str]) -> None:
+        """Write the content of one read transaction to the new file `path`.
+
+        Writers are not held up. Errors name `path` if it cannot be written.
+        """
+        with self.read_transaction() as connection:
+            if connection is not None:
+                try:
+                    with closing(sqlite3.connect(path)) as target:
+                        connection.backup(target)
+                        target.execute("PRAGMA journal_mode = DELETE")  # a file without companions
+                except sqlite3.OperationalError as error:  # damage is no OperationalError
+                    with Database(path).translate_errors():
+                        raise error
+
     def find_damage(self) -> str | None:
         """Return a description of the file's damage; None if it is intact or missing."""
         try:
@@ -176,6 +191,8 @@ class Database:
         deadline = time.monotonic() + _BUSY_SECONDS
         while True:
             try:
+                if not connection.execute("PRAGMA page_count").fetchone()[0]:  # a new file
+                    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
                 (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
                 break
             except sqlite3.OperationalError as error:

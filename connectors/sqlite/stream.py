@@ -8,8 +8,9 @@ The file must be on a local disk: SQLite's locks and write-ahead log do not work
 system. Its `-wal` and `-shm` companions belong to it: move all of them, or none.
 """
 
+import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from sqlite3 import Connection
 
@@ -27,6 +28,7 @@ from streamboost.errors import ConfigurationError, DeletedError
 
 __all__ = ["SqliteSink", "SqliteSource"]
 
+_log = logging.getLogger(__name__)
 
 _BEGINNING = 1_000
 """Number of first bytes of a message that identify it."""
@@ -46,11 +48,14 @@ class SqliteSource(ReplacementDetectingSource):
     max_bytes : int
         Limit per payload in memory. A longer payload is truncated to `max_bytes` + 1 bytes; the
         `size` of its message is the full length.
+    on_data_loss : {"fail", "continue"}
+        Reaction if unread messages were deleted: "continue" skips them (`skipped_ranges`).
 
     Raises
     ------
     ConnectorError
-        While polling, when the stream ends before the position, so that it must be another one.
+        While polling, when the stream ends before the position, so that it must be another one; and
+        when unread messages were deleted, unless `on_data_loss` is "continue".
     UnavailableError
         When other processes keep the file locked.
 
@@ -68,7 +73,11 @@ class SqliteSource(ReplacementDetectingSource):
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], stream: str, max_bytes: int = 1_000_000
+        self,
+        path: str | os.PathLike[str],
+        stream: str,
+        max_bytes: int = 1_000_000,
+        on_data_loss: str = "fail",
     ) -> None:
         if max_bytes < 1:
             raise ConfigurationError(f"max_bytes = {max_bytes}: write a number of at least 1")
@@ -77,9 +86,17 @@ class SqliteSource(ReplacementDetectingSource):
         self._reader = PersistentReader(self._database)
         self._stream = check_stream_name(stream)
         self._max_bytes = max_bytes
+        self._on_data_loss = on_data_loss
+        self._gaps: dict[str, tuple[int, int]] = {}
+
+    @property
+    def skipped_ranges(self) -> Mapping[str, tuple[int, int]]:
+        """Offsets [start, end) that were deleted before the last poll could read them."""
+        return dict(self._gaps)
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` messages."""
+        self._gaps = {}
         if limit < 1:
             return []
         with self._reader.read_transaction() as connection:
@@ -101,6 +118,9 @@ class SqliteSource(ReplacementDetectingSource):
                 "WHERE offset >= ? ORDER BY offset LIMIT ?",
                 (self._max_bytes + 1, self._next, limit),
             ).fetchall()
+            first = rows[0][0] if rows else end
+            if first > self._next > 0 and not self._has_message_before(connection, first):
+                self._skip_deleted_messages(first)
         messages = [
             Message(payload or b"", PARTITION, offset, size or 0) for offset, payload, size in rows
         ]
@@ -110,6 +130,28 @@ class SqliteSource(ReplacementDetectingSource):
                 messages[-1].offset, messages[-1].payload[:_BEGINNING]
             )
         return messages
+
+    def _has_message_before(self, connection: Connection, offset: int) -> bool:
+        query = f'SELECT 1 FROM "{self._stream}" WHERE offset < ? LIMIT 1'
+        return connection.execute(query, (offset,)).fetchone() is not None
+
+    def _skip_deleted_messages(self, first: int) -> None:
+        """Report that the stream now begins at offset `first`, after the position.
+
+        Raises DeletedError if `on_data_loss` is "fail".
+        """
+        text = (
+            f"{self._database.path}: offsets {self._next} to {first - 1} of stream "
+            f"{self._stream!r} were deleted before they were read"
+        )
+        if self._on_data_loss != "continue":
+            raise DeletedError(
+                f"{text}: raise the [pipeline] retention of the pipeline that writes this file; "
+                'and put the messages back, or set [pipeline] on_data_loss = "continue" to '
+                "continue without them"
+            )
+        _log.error("%s, and are passed over", text, extra={"event": "offsets_deleted"})
+        self._gaps = {PARTITION: (self._next, first)}
 
     def _is_last_message_replaced(self, connection: Connection) -> bool:
         """Return whether the stream now has another message at the last offset read."""

@@ -15,8 +15,13 @@ from streamboost.connectors.messages.inference import (
 from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import DataError, StreamBoostError
-from streamboost.pipelines.app.connect import Connectors, create_connectors, refuse_missing_topics
+from streamboost.pipelines.app.connect import Connectors, create_connectors, describe_topics
 from streamboost.pipelines.app.distributed import open_records_source, scorer_limits_text
+from streamboost.pipelines.app.encoders import (
+    describe_encoders,
+    encoder_digests,
+    encoder_fields,
+)
 from streamboost.pipelines.app.factories import check_models, factory_names, transform_messages
 from streamboost.pipelines.app.first_records import peek_messages
 from streamboost.pipelines.app.recovery import (
@@ -42,6 +47,7 @@ from streamboost.pipelines.runner.initial_data import decode_initial_data, deplo
 from streamboost.pipelines.runner.replay import (
     find_other_release_batches,
     journal_entries,
+    require_same_encoders,
     require_same_release,
 )
 from streamboost.pipelines.state.copies import FolderTarget
@@ -79,7 +85,7 @@ def check_pipeline(config: Config) -> Iterator[CheckResult]:
     # The schema is read from a checkpoint, which may be large.
     schema = cache(partial(_load_schema_of_next_run, config, state))
     if config.sections.kafka is not None:
-        found = _check_part(config, "kafka", partial(refuse_missing_topics, config))
+        found = _check_part(config, "kafka", partial(describe_topics, config))
         yield found
         if not found.ok:  # other checks would fail for the same reason, each after a timeout
             return
@@ -104,6 +110,10 @@ def check_pipeline(config: Config) -> Iterator[CheckResult]:
         )
         yield _check_part(config, "source", read_records)
         yield _check_part(config, "schema", partial(_describe_features, config, schema, messages))
+        if encoder_fields(config, config.sections.build_schema()):
+            yield _check_part(
+                config, "encoders", lambda: describe_encoders(config, schema(), messages)
+            )
         if factory_names(config):
             yield _check_part(config, "models", partial(_describe_models, config, schema, messages))
         if config.is_distributed:
@@ -124,6 +134,8 @@ def check_pipeline(config: Config) -> Iterator[CheckResult]:
         for name in OUTPUTS:
             section: Output = getattr(config.sections, name)
             yield _check_part(config, name, partial(section.check_access, config.connector_context))
+    if not config.commits_to_kafka:
+        yield CheckResult("retention", True, _describe_retention(config))
     if config.sections.pipeline.checkpoint_copy is not None:
         yield _check_part(config, "copies", partial(_describe_checkpoint_copies, config))
     if config.sections.label_studio is not None:
@@ -181,6 +193,17 @@ def _describe_registered_schemas(config: Config) -> str:
     return "; ".join(found)
 
 
+def _describe_retention(config: Config) -> str:
+    retention = config.sections.pipeline.retention
+    if retention == "none":
+        return 'retention = "none": the log in the state folder grows with each record'
+    unit = " records" if isinstance(retention, int) else ""
+    return (
+        f"after {retention}{unit}, messages and journal entries are deleted from the log in the "
+        'state folder; retention = "none" keeps them'
+    )
+
+
 def _describe_start_of_next_run(config: Config, state: State, transaction: Transaction) -> str:
     """Return a text with the batch after which the next run continues.
 
@@ -197,9 +220,10 @@ def _describe_start_of_next_run(config: Config, state: State, transaction: Trans
         return f"process {running} is running on this state; batch {batch} is committed"
     if committed is None:
         return "fresh"
-    require_same_release(
-        find_other_release_batches(journal_entries(transaction, found, committed.sequence), found)
-    )
+    entries = partial(journal_entries, transaction, found, committed.sequence)
+    require_same_release(find_other_release_batches(entries(), found))
+    digests = encoder_digests(config, _load_schema_of_next_run(config, state))
+    require_same_encoders(entries(), found, digests)
     start = found[1]["sequence"] if found else 0
     missed = f", {committed.sequence - start} of them replayed" if found else ", all replayed"
     return f"continues after batch {committed.sequence}{missed * (start < committed.sequence)}"
@@ -345,7 +369,8 @@ def _describe_initial_committee(
         schema, _ = schema.infer(records)
     if not schema.has_known_features:
         return f"{said}; compared with the records' fields once there are some"
-    deploy_initial_committee(committee, schema, config.learner_config.build_learner(schema, 0))
+    learner = config.learner_config.build_learner(schema, 0, encoders=config.encoders)
+    deploy_initial_committee(committee, schema, learner)
     return said
 
 

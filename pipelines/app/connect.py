@@ -28,6 +28,7 @@ __all__ = [
     "create_sources",
     "create_topics",
     "create_transaction",
+    "describe_topics",
     "refuse_missing_topics",
 ]
 
@@ -123,8 +124,47 @@ def create_topics(config: Config) -> list[str]:
 
     wanted, cluster = _topic_settings(config), kafka_cluster(config.connector_context)
     missing = admin.missing_topics(cluster, list(wanted))
+    outputs, records = _output_topics(config), _records_topic(config)
+    kept = admin.retention_ms(cluster, records)
+    for topic in outputs if records else ():
+        # Outputs keep the timestamp of their record, and must not be deleted before it.
+        retention = {"retention.ms": str(kept[records[0]])} if kept else admin.REPLAYED["configs"]
+        wanted[topic] = {**wanted[topic], "configs": retention}
     admin.create_topics(cluster, {topic: wanted[topic] for topic in missing})
     return missing
+
+
+def _records_topic(config: Config) -> list[str]:
+    source = config.sections.source
+    return [source.topic] if isinstance(source, KafkaTopic) else []
+
+
+def _output_topics(config: Config) -> list[str]:
+    sections = config.sections
+    outputs: tuple[Any, ...] = (sections.predictions, sections.requests, sections.dead_letters)
+    return [section.topic for section in outputs if isinstance(section, KafkaTopic)]
+
+
+def describe_topics(config: Config) -> str:
+    """Return the number of topics, and a warning if outputs are deleted earlier than records.
+
+    Raises ConnectorError if Kafka topics of `config` are missing.
+    """
+    from streamboost.connectors.kafka.admin import retention_ms
+
+    number = refuse_missing_topics(config)
+    records, outputs = _records_topic(config), _output_topics(config)
+    if not (records and outputs):
+        return number
+    kept = retention_ms(kafka_cluster(config.connector_context), [*records, *outputs])
+    limit = kept[records[0]]
+    short = [topic for topic in outputs if kept[topic] >= 0 and not 0 <= limit <= kept[topic]]
+    if not short:
+        return number
+    return (
+        f"{number}; {', '.join(short)}: messages have the timestamp of their record, and are "
+        f"deleted earlier than the record; set retention.ms = {limit}"
+    )
 
 
 def _topic_settings(config: Config) -> dict[str, Mapping[str, Any]]:

@@ -120,7 +120,12 @@ def add_missing_partitions(config: Config) -> None:
     n = there.get(records, 0)
     if fewer := {topic: n for topic in others if there.get(topic, n) < n}:
         add_partitions(cluster, fewer)
-        _log.info("%s: %d partitions, as the records have", ", ".join(fewer), n)
+        _log.info(
+            "%s: %d partitions, as the records have",
+            ", ".join(fewer),
+            n,
+            extra={"event": "partitions_added"},
+        )
 
 
 @contextmanager
@@ -159,7 +164,9 @@ class _PartitionSynchronizer(Observer):
         try:
             self._synchronize()
         except ConnectorError as error:
-            _log.warning("partitions cannot be followed: %s", error)
+            _log.warning(
+                "partitions cannot be followed: %s", error, extra={"event": "partitions_unreadable"}
+            )
         self._due = time.monotonic() + _EVERY
 
 

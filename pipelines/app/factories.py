@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.messages.outgoing import Time
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.values import encode_original_record
+from streamboost.encoders import import_function
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.features.fields import Field
 from streamboost.pipelines.config.file import Config
@@ -85,10 +85,8 @@ def call_factory(section_name: str, factory: str, folder: Path) -> Any:
     module, _, function = factory.partition(":")
     if not module or not function:
         raise ConfigurationError(f'{where}: write "module:function"')
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
     try:
-        made = getattr(import_module(module), function)()
+        made = import_function(factory, folder)()
     except Exception as error:  # user code may raise any exception
         raise ConfigurationError(
             f"{where} cannot be made: {type(error).__name__}: {error}; modules are looked for in "
@@ -121,13 +119,13 @@ def create_models(config: Config, schema: Schema, state: State) -> ExternalModel
     shadow_models = {
         name: made[f"[shadow_models.{name}]"] for name in config.sections.shadow_models or {}
     }
-    block = config.learner_config.build_learner(schema, 0).evaluation.block
+    learner = config.learner_config.build_learner(schema, 0, encoders=config.encoders)
     samples = partial(_recent_input_records, made, transformer)
     return ExternalModels(
         made.get("[model]"),
         shadow_models,
         transformer,
-        block,
+        learner.evaluation.block,
         state.path,
         _river_version_text(),
         lambda: are_models_deterministic(config, samples()),
@@ -163,6 +161,8 @@ def transform_messages(
     """
     if (transformer := _create_transformer(config)) is None:
         return messages
+    if schema.inline_labels:
+        messages = schema.split_inline_labels(messages, is_transformed=True).records or messages
     # A schema needs a feature, so this one has a name that no record has.
     bare = replace(schema, fields={f"{schema.id} and nothing else": Field("number")}, named={})
     records = bare.decode(messages).records
@@ -183,6 +183,7 @@ def transform_messages(
             "the transformer makes %d fields: the %d that most records show are learned from",
             len(shown),
             _MAX_FIELDS,
+            extra={"event": "transformer_fields_limited"},
         )
     widest = dict(shown.most_common(_MAX_FIELDS))
     found = []

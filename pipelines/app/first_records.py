@@ -52,7 +52,7 @@ def infer_schema(
         if (found := _infer_from_first_records(infer, records, stop, interval, until_idle)) is None:
             return None
         schema, sentence = found
-        _log.info("%s", sentence)
+        _log.info("%s", sentence, extra={"event": "schema_inferred"})
     state.write_schema(schema)
     return schema
 
@@ -90,7 +90,11 @@ def _infer_from_first_records(
             try:
                 return infer_fields(messages)
             except DataError as error:
-                _log.warning("%s. It is tried again when more records come", error)
+                _log.warning(
+                    "%s. It is tried again when more records come",
+                    error,
+                    extra={"event": "schema_inference_failed"},
+                )
                 since = math.inf
         stop.wait(poll_interval)
     return None

@@ -242,6 +242,7 @@ def _description_lines(description: dict[str, Any]) -> list[str]:
     lines.append(f"as of the checkpoint of batch {checkpoint['sequence']}{ago}:")
     lines += _label_and_record_count_lines(checkpoint, distributed=description["distributed"])
     lines += _expert_lines(checkpoint["experts"])
+    lines += _change_lines(checkpoint["changes"])
     lines += annotator_lines(checkpoint["annotators"])
     lines += _shadow_model_lines(checkpoint.get("shadow_models", {}))
     lines += _field_problem_lines(checkpoint["fields"])
@@ -263,6 +264,14 @@ def _expert_lines(weights: Mapping[str, float]) -> Iterator[str]:
         yield "  experts"
     for name, weight in weights.items():
         yield f"    {name:<15} {weight:>10.1%}  of the weight in predictions"
+
+
+def _change_lines(changes: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line with the number of detected changes, and a line about the newest."""
+    if newest := changes["newest"]:
+        yield f"  changes          {changes['total']:<10,} detected in the stream"
+        then, since = f"label {newest['labels']:,}", newest["since_labels"] + 1
+        yield f"    newest          {then}: the stream changed before label {since:,}"
 
 
 def _shadow_model_lines(reports: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -44,6 +44,7 @@ def _serve_health_endpoints(config: Config, state: State, runner: Runner) -> Ite
             place.url,
             server.port,
             state.token,
+            extra={"event": "health_server_started"},
         )
         yield
 

@@ -13,11 +13,11 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from threading import Condition, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streamboost.connectors.base import CommittedBatch, Transaction
 from streamboost.connectors.files.rotation import open_regular_file
@@ -32,6 +32,7 @@ from streamboost.errors import (
 )
 from streamboost.pipelines.config.compatibility import refuse_incompatible_config
 from streamboost.pipelines.config.connectors.base import Endpoint
+from streamboost.pipelines.config.durations import StreamTime
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.runner.runner import Runner
@@ -104,7 +105,11 @@ def save_initial_model(config: Config, state: State, *, begun: bool) -> None:
         return
     file = config.resolve_path(named)
     if file.is_file() and file.read_bytes() != state.committee.read_bytes():
-        _log.warning("%s is another committee now than what the pipeline began with", file)
+        _log.warning(
+            "%s is another committee now than what the pipeline began with",
+            file,
+            extra={"event": "initial_committee_changed"},
+        )
 
 
 def _load_initial_committee_bytes(config: Config, state: State) -> bytes | None:
@@ -173,6 +178,10 @@ class CheckpointCopier(Observer):
         with self._changed:
             self._next_sequence = sequence
             self._changed.notify()
+
+    def on_checkpoint(self, now: StreamTime, manifest: Mapping[str, Any]) -> None:
+        """Schedule a copy of a new checkpoint."""
+        self.schedule_copy(manifest["sequence"])
 
     def between_batches(self) -> None:
         """Call `notify_error` if a copy has failed since the previous call."""
@@ -274,18 +283,16 @@ def copy_checkpoints(copies: CopyStore | None, runner: Runner) -> Iterator[None]
         )
 
     def notify_error(text: str) -> None:
-        _log.warning("%s", text)
+        _log.warning("%s", text, extra={"event": "checkpoint_copy_failed"})
         runner.notify_error(text)
 
     copier = CheckpointCopier(copies, read_copy, notify_error)
     for newest in checkpoints.sequences[:1]:
         copier.schedule_copy(newest)
-    checkpoints.on_saved = copier.schedule_copy
     runner.observers.append(copier)
     try:
         yield
     finally:
-        checkpoints.on_saved = None
         copier.close(runner.stop)
 
 
@@ -355,7 +362,11 @@ def rebuild_state(
         copies.rename_newer_copies(copy.sequence)  # damaged, or of another release
         made = f"the copy of batch {copy.sequence} in {copies.place}"
     _log.warning(
-        "%s is made again from %s. Lost: %s", state.path, made, _describe_lost_data(config, copy)
+        "%s is made again from %s. Lost: %s",
+        state.path,
+        made,
+        _describe_lost_data(config, copy),
+        extra={"event": "state_rebuilt"},
     )
     left = {k: v for k, v in committed.positions.items() if k not in _lost_source_names(config)}
     return CommittedBatch(committed.sequence, left)

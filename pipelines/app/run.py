@@ -18,6 +18,7 @@ from streamboost.pipelines.app.connect import (
     refuse_missing_topics,
 )
 from streamboost.pipelines.app.distributed import open_records_source, prepare_distributed_scoring
+from streamboost.pipelines.app.encoders import encoder_digests
 from streamboost.pipelines.app.factories import create_models, factory_names
 from streamboost.pipelines.app.first_records import infer_schema
 from streamboost.pipelines.app.monitor import monitor_runner
@@ -30,6 +31,7 @@ from streamboost.pipelines.app.recovery import (
     refuse_lost_state,
     save_initial_model,
 )
+from streamboost.pipelines.app.retention import create_log_retention
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.compatibility import store_config, unchangeable_settings
 from streamboost.pipelines.config.durations import WindowSize
@@ -125,7 +127,7 @@ def run(
         save_initial_model(config, state, begun=begun)
         checkpoint = state.checkpoint_to_restore(committed.sequence if committed else None)
         begin = f"continuing after batch {newest}" if committed else "starting"
-        _log.info("%s: %s; Ctrl-C stops", config.name, begin)
+        _log.info("%s: %s; Ctrl-C stops", config.name, begin, extra={"event": "run_started"})
         last_error = LastErrorFile(state.last_error, config.mask, lambda: newest)
         with last_error.record_errors():
             with open_records_source(config, connectors.records) as records:
@@ -151,16 +153,18 @@ def _add_config_changes_to_journal(config: Config, pipeline: Pipeline) -> None:
     """Add settings that differ from the pipeline's to the journal entry of its next batch.
 
     These are added fields, rules for labels, and decisions. The pipeline applies them with the
-    batch.
+    batch. Changes of an earlier run that no batch has applied are removed.
     """
+    extras = pipeline.journal_extras
+    extras.fields = extras.rules = extras.decision = None
     if fields := added_fields(config, pipeline.schema):
-        pipeline.journal_extras.fields = {name: field.to_config() for name, field in fields.items()}
+        extras.fields = {name: field.to_config() for name, field in fields.items()}
     if (
         rules := configured_output_rules(config, pipeline.schema)
     ) != pipeline.schema.changeable_settings:
-        pipeline.journal_extras.rules = rules
+        extras.rules = rules
     if (decision := config.sections.decision_parameters) != pipeline.decision:
-        pipeline.journal_extras.decision = decision
+        extras.decision = decision
 
 
 def _run_and_save_checkpoint(runner: Runner, state: State, *, until_idle: bool) -> int:
@@ -169,7 +173,10 @@ def _run_and_save_checkpoint(runner: Runner, state: State, *, until_idle: bool) 
         runner.run(until_idle=until_idle)
     except Interrupted:
         if not runner.is_committed:
-            _log.warning("stopped while a commit waits: the next run finds what came of it")
+            _log.warning(
+                "stopped while a commit waits: the next run finds what came of it",
+                extra={"event": "stopped_during_commit"},
+            )
     finally:
         if runner.is_committed and runner.pipeline.sequence > runner.checkpointed:
             with state.translate_errors():
@@ -201,6 +208,7 @@ def build_runner(
 ) -> Runner:
     """Build a runner of `config` that reads and writes `connectors`, with an untrained pipeline."""
     section, initial = config.sections.pipeline, load_initial_model(config, state)
+    retention = create_log_retention(config, state.checkpoints)
     runner = Runner(
         _build_pipeline(config, state, schema, initial),
         _build_batch_reader(config, schema, connectors),
@@ -210,15 +218,16 @@ def build_runner(
         checkpoint_every=section.checkpoint_every,
         stop=stop,
         poll_interval=section.poll_interval,
-        observers=observers,
+        observers=[*observers, *([] if retention is None else [retention])],
         open_sources=partial(create_sources, config),
         pipelined_commits=not config.sections.labels.outputs_read_by_oracle,
+        self_deleting=set() if retention is None else retention.source_names,
     )
     fingerprint = state.fingerprint()
     configuration = toml.format_sections(unchangeable_settings(config))
     runner.about = {
         "fingerprint": fingerprint,
-        "environment": environment(),
+        "environment": environment() | encoder_digests(config, schema),
         "origin": {
             "schema": schema.to_json(),
             "configuration": configuration,
@@ -236,7 +245,9 @@ def _build_pipeline(
     core, models = config.learner_config, create_models(config, schema, state)
     if models is not None and models.serving is not None:
         core = replace(core, experts=("committee",))  # the external model predicts instead
-    learner = core.build_learner(schema, section.seed, config.sections.labels.on_conflict)
+    learner = core.build_learner(
+        schema, section.seed, config.sections.labels.on_conflict, config.encoders
+    )
     if initial is not None:
         schema = deploy_initial_committee(initial.committee, schema, learner)
     join = LabelJoin(

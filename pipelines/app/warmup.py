@@ -17,16 +17,18 @@ import numpy as np
 
 import streamboost
 from streamboost.evaluation.sufficient_stats import PREDICTORS, EvaluatedRecords, SufficientStats
+from streamboost.features import Features
 from streamboost.learner.estimators import default_estimator
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Schedule
 from streamboost.pipelines.config.learner import KINDS
+from streamboost.stacking.vector import VectorExpert
 from streamboost.stacking.young import RecentCommittees
 
 __all__ = ["warm_up"]
 
 ANNOUNCEMENT = (
-    "Loading the kernels; the first time on a machine they are compiled, up to half a minute ..."
+    "Loading the kernels; the first time on a machine they are compiled, in a minute or two ..."
 )
 PATIENCE = 1.0
 """Seconds before the announcement; loading compiled kernels takes less time."""
@@ -110,9 +112,12 @@ def _compile_stacking_kernels(X: np.ndarray, y: np.ndarray) -> None:
     learner = StreamLearner(estimator, random_state=0)
     for turn in range(2):  # the first time there is no committee yet
         ids = [f"{turn}.{row}" for row in range(len(X))]
-        learner.query(X, learner.score(X), ids)
+        learner.query(X, learner.score_arrivals(X), ids)
         learner.learn(ids, X, y)
     learner.score(X)
+    expert = VectorExpert(Features({"vector": {"type": "vector", "size": X.shape[1]}}), 0)
+    expert.train(X, y, None)
+    expert.score(X, 0)
 
 
 def _compile_young_committee_kernels(X: np.ndarray, y: np.ndarray) -> None:

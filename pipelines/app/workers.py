@@ -48,9 +48,19 @@ def run_workers(path: Path, n: int, options: Sequence[str], stop: StopToken) -> 
                     continue
                 if code >= 0:
                     failed = failed or code or 1
-                    _log.error("%s has ended with code %d: all are stopped", names[index], code)
+                    _log.error(
+                        "%s has ended with code %d: all are stopped",
+                        names[index],
+                        code,
+                        extra={"event": "worker_failed"},
+                    )
                     continue
-                _log.error("%s was killed by signal %d: it starts again", names[index], -code)
+                _log.error(
+                    "%s was killed by signal %d: it starts again",
+                    names[index],
+                    -code,
+                    extra={"event": "worker_restarted"},
+                )
                 stop.wait(_RESTART_DELAY)
                 children[index] = _start_child(names[index], path, options, stdin)
     finally:
@@ -77,6 +87,7 @@ def _terminate_child_processes(
                 "next run continues from there",
                 name,
                 PATIENCE,
+                extra={"event": "worker_stop_timeout"},
             )
             child.kill()
             codes.append(child.wait())

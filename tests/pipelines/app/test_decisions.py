@@ -39,6 +39,7 @@ def test_a_file_says_what_is_decided_on_and_may_be_changed(tmp_path):
     verify_replay(load(file))
 
 
+@pytest.mark.slow
 def test_a_command_changes_decisions_and_a_restart_keeps_them(tmp_path):
     config = load(make_file(tmp_path / "job"))
     feed(config, 0)
@@ -57,6 +58,7 @@ def test_a_command_that_nothing_can_be_decided_by_is_refused(tmp_path):
     assert decided(feed(config, 1_000)) == {"nobody decides"}
 
 
+@pytest.mark.slow
 def test_the_cost_is_among_the_honest_figures(tmp_path):
     config = load(make_file(tmp_path / "job", COSTS))
     for start in range(0, 300, 60):
@@ -67,6 +69,7 @@ def test_the_cost_is_among_the_honest_figures(tmp_path):
     assert "of a decision, in the mean" in out
 
 
+@pytest.mark.slow
 def test_the_command_line_and_the_api_have_a_pipeline_decide(tmp_path):
     file = make_file(tmp_path / "job")
     config, command = load(file), Cli(tmp_path / "job")

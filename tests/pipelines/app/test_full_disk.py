@@ -75,6 +75,7 @@ def test_a_missing_checkpoint_is_a_metric_until_one_is_taken(world, small_disk, 
     assert found == ["streamboost_checkpoint_failed 1.0", "streamboost_checkpoint_failed 0.0"]
 
 
+@pytest.mark.slow
 def test_without_room_for_the_log_it_waits_and_then_goes_on(
     tmp_path, small_disk, fill, make_records, caplog
 ):

@@ -19,7 +19,17 @@ SEPARATE = {"connector": "files", "path": "labels.jsonl"}
 class Made:
     """A pipeline over messages in a file, with labels by id as they were learned."""
 
-    def __init__(self, folder, *, labels=INLINE, batch=10, source=None, predictions=None, **schema):
+    def __init__(
+        self,
+        folder,
+        *,
+        labels=INLINE,
+        batch=10,
+        source=None,
+        features=None,
+        predictions=None,
+        **schema,
+    ):
         tables = {
             "pipeline": {"name": "test", "batch_records": batch, "batch_labels": batch},
             "schema": {"numeric": ["a"]} | schema,
@@ -27,7 +37,9 @@ class Made:
             "labels": labels,
             "query": {"budget": 0.5},
             "committee": {"n_estimators": 2},
-        } | ({} if predictions is None else {"predictions": predictions})
+        }
+        sections = {"predictions": predictions, "features": features}
+        tables |= {name: section for name, section in sections.items() if section is not None}
         self.config = parse(tables, folder, environment={})
 
     def run(self, messages, labels=()):
@@ -178,3 +190,64 @@ def test_number_out_of_range_in_an_unused_field_loses_neither_label_nor_included
     fields = {"note": "x", "at.place": 7, "at.height": left, "unused": left, "no": None}
     assert made.written("predictions")[0]["fields"] == fields
     assert made.reasons == []
+
+
+def test_a_null_label_without_features_retracts_a_label_and_is_no_record(make):
+    made = make()
+    messages = [record(f"k{i}") for i in range(8)]
+    messages += [{"id": "k7", "label": "x"}, {"id": "k6", "label": "y"}, record("k8")]
+    messages += [{"id": "k7", "label": None}]
+    assert made.run(messages) == {"k6": "y"}
+    assert made.predicted == [f"k{i}" for i in range(9)]
+    assert made.reasons == []
+
+
+def test_label_messages_with_a_source_and_a_time_are_no_records(make):
+    made = make(numeric="auto")
+    messages = [record("1"), *({"id": f"{i}", "a": i / 2} for i in range(2, 9))]
+    given = {"time": "2026-03-01", "source": "ann"}
+    messages += [{"id": "1", "label": "left"} | given, {"id": "12", "label": "right"} | given]
+    messages += [{"id": "2", "label": None} | given, {"id": "12", "a": 0.5}]
+    assert made.run(messages) == {"1": "left", "12": "right"}
+    assert made.predicted == [*"12345678", "12"]
+    assert made.reasons == []
+
+
+def test_a_row_of_a_table_with_a_label_and_its_source_is_no_record(make):
+    made = make(numeric="auto")
+    row = {"id": "1", "a": None, "label": "left", "source": "ann", "time": "2026-03-01"}
+    assert made.run([record("1"), {"id": "2", "a": 0.5}, row]) == {"1": "left"}
+    assert made.predicted == ["1", "2"]
+    assert "source" not in (made.config.state / "schema.json").read_text()
+
+
+def test_records_that_a_transformer_changes_are_records(make, tmp_path):
+    module = "class Renamed:\n    def learn_one(self, x): pass\n"
+    module += "    def transform_one(self, x): return {'twice': 2 * x['a']}\n"
+    (tmp_path / "renamed.py").write_text(module)
+    made = make(numeric="auto", features={"river": "renamed:Renamed"})
+    messages = [record("1", label="left"), record("2"), {"id": "2", "label": "right"}]
+    assert made.run(messages) == {"1": "left", "2": "right"}
+    assert made.predicted == ["1", "2"]
+
+
+def test_a_null_label_beside_features_that_are_null_is_a_record(make):
+    made = make()
+    made.run([{"id": "k0", "a": None, "label": None}, {"id": "k1", "a": 2.0, "label": None}])
+    assert made.predicted == ["k0", "k1"]
+
+
+@pytest.mark.parametrize("label", ["auto", "string"])
+def test_a_label_among_records_whose_source_is_a_number_is_learned(make, label):
+    made = make(numeric="auto", label=label)
+    assert made.run([record(f"{i}", source=i, label="left") for i in range(3)]).keys() == {*"012"}
+    assert made.reasons == []
+
+
+def test_a_change_of_the_file_that_is_undone_before_a_batch_has_no_effect(make):
+    messages = [record("1", label="left")]
+    for classes in (["left"], ["left", "up"], ["left"]):
+        assert make(classes=classes).run(messages) == {"1": "left"}
+    made = make(classes=["left"])
+    assert made.run([*messages, record("2", label="up")]) == {"1": "left"}
+    assert made.reasons == ["unknown_class"]

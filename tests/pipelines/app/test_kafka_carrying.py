@@ -46,6 +46,7 @@ def borne_by(found):
 
 
 @pytest.mark.parametrize("query", ["", *slow(POOL)], ids=["stream", "pool"])
+@pytest.mark.slow
 def test_what_is_written_of_a_record_keeps_its_key_headers_and_time(made, make_records, query):
     place = made(partitions=2)
     with place.file.open("a") as file:
@@ -62,6 +63,7 @@ def test_what_is_written_of_a_record_keeps_its_key_headers_and_time(made, make_r
     assert (letter.key, letter.headers, letter.time) == sent["d"]
 
 
+@pytest.mark.slow
 def test_a_prediction_stands_in_the_partition_of_its_key(made, make_records):
     place = made(partitions=3)
     add_partitions(place.cluster, {f"{place.name}.predictions": 3})
@@ -102,6 +104,7 @@ def test_a_key_names_a_record_where_the_file_says_so(made, make_records):
     assert "is not UTF-8" in letters[1]["detail"]
 
 
+@pytest.mark.slow
 def test_labels_among_the_records_are_learned_and_replayed(made, make_records):
     place = made(more='[labels]\nconnector = "inline"')
     records, truth = make_records(120)
@@ -124,6 +127,7 @@ def test_labels_among_the_records_are_learned_and_replayed(made, make_records):
     verify_replay(config)
 
 
+@pytest.mark.slow
 def test_predictions_repeat_fields_and_tell_all_probabilities(made, make_records):
     more = '[predictions]\nconnector = "kafka"\ninclude = ["note", "device.os", "big", "no"]\n'
     place = made(more=more + "probabilities = true")
@@ -163,6 +167,7 @@ def test_what_predictions_repeat_may_change_between_runs_and_is_replayed(made, m
     verify_replay(config)
 
 
+@pytest.mark.slow
 def test_a_record_from_the_future_that_a_topic_refuses_is_named(made, make_records):
     place = made()
     (record,) = make_records(1)[0]
@@ -178,6 +183,7 @@ def test_a_record_from_the_future_that_a_topic_refuses_is_named(made, make_recor
         run(place.config, until_idle=True)
 
 
+@pytest.mark.slow
 def test_a_topic_that_refuses_one_record_among_others_for_its_time_is_named(made, make_records):
     place = made()
     resource = ConfigResource(

@@ -94,6 +94,7 @@ def test_a_journal_made_again_under_a_running_pipeline_ends_it(
     assert "was deleted" in said
 
 
+@pytest.mark.slow
 def test_records_deleted_unread_are_passed_over_and_counted_where_gaps_are_no_reason_to_stop(
     made, make_records, caplog
 ):

@@ -130,7 +130,7 @@ def zombie(process, file):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("partitions", [3] if KILLS else [1, 2, 3, 6])
+@pytest.mark.parametrize("partitions", [3] if KILLS else [1, 6])
 def test_after_any_kills_each_record_has_one_prediction_and_each_label_was_learned(
     make_feed, partitions, request
 ):

@@ -13,13 +13,19 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import ConfigResource
 
+from streamboost.connectors.kafka.admin import create_topics as create_kafka_topics
+from streamboost.connectors.kafka.admin import retention_ms
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.journal import journal_topic
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.app.check import check_pipeline
-from streamboost.pipelines.app.connect import create_topics, refuse_missing_topics
+from streamboost.pipelines.app.connect import (
+    create_topics,
+    describe_topics,
+    refuse_missing_topics,
+)
 from streamboost.pipelines.app.inspect import describe_pipeline, format_description
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify_replay
@@ -36,6 +42,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.kafka
 
 
+@pytest.mark.slow
 def test_retention_is_warned_of_before_it_overtakes_the_oldest_checkpoint(
     made, make_records, monkeypatch, caplog
 ):
@@ -89,6 +96,7 @@ def test_inspect_and_check_beside_it_never_make_a_run_fail_that_starts(made, mak
     assert predicted(made) == [str(i) for i in range(100)]
 
 
+@pytest.mark.slow
 def test_inspect_shows_what_the_state_tells_where_no_broker_answers(
     made, broker, make_records, streamboost_command
 ):
@@ -114,6 +122,7 @@ def test_inspect_shows_what_the_state_tells_where_no_broker_answers(
     assert describe_pipeline(made.config.state, made.config)["unknown"] == {}
 
 
+@pytest.mark.slow
 def test_inspect_says_that_a_broker_which_is_away_keeps_what_is_to_be_read(
     made, broker, make_records
 ):
@@ -129,6 +138,7 @@ def test_inspect_says_that_a_broker_which_is_away_keeps_what_is_to_be_read(
     assert said[1].startswith(f"not known        how much is to be read: {broker.servers} cannot")
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_slow_to_answer_holds_neither_the_loop_nor_its_end(
     made, broker, make_records
 ):
@@ -157,6 +167,7 @@ def test_a_broker_that_is_slow_to_answer_holds_neither_the_loop_nor_its_end(
     until(lambda: "streamboost-lag" not in {thread.name for thread in threading.enumerate()})
 
 
+@pytest.mark.slow
 def test_a_topic_truncated_below_the_checkpoint_stops_a_restart_with_what_is_missing(
     made, make_records
 ):
@@ -225,6 +236,7 @@ def test_on_a_full_disk_it_serves_on_and_takes_checkpoints_again_when_there_is_r
     assert "bit for bit" in verify_replay(made.config)
 
 
+@pytest.mark.slow
 def test_what_an_open_transaction_holds_back_is_an_alarm_until_it_ends(made, caplog):
     made, clock = made(), SimpleNamespace(now=0.0)
     topic = f"{made.name}.records"
@@ -257,6 +269,7 @@ def test_what_an_open_transaction_holds_back_is_an_alarm_until_it_ends(made, cap
         watch.close()
 
 
+@pytest.mark.slow
 def test_a_partition_that_gives_nothing_of_what_it_has_is_opened_anew(made, make_records, caplog):
     made, clock = made(partitions=3), SimpleNamespace(now=0.0)
     topic = f"{made.name}.records"
@@ -285,6 +298,7 @@ def test_a_partition_that_gives_nothing_of_what_it_has_is_opened_anew(made, make
         watch.close()
 
 
+@pytest.mark.slow
 def test_partitions_that_join_are_read_and_replayed(made, make_records):
     made = made()
     records = make_records(90)[0]
@@ -346,6 +360,7 @@ def test_a_topic_that_is_deleted_where_a_pipeline_writes_ends_it_with_its_name(
         assert predicted(made) == [record["id"] for record in expected]
 
 
+@pytest.mark.slow
 def test_a_prediction_over_its_topic_s_limit_ends_it_with_topic_and_record(
     made, make_records, streamboost_command
 ):
@@ -377,6 +392,7 @@ sasl_plain_password = "${{PASSWORD}}"
     assert "hunter2" not in said
 
 
+@pytest.mark.slow
 def test_a_wrong_certificate_file_ends_it_with_the_reason(broker, streamboost_command):
     file = streamboost_command.folder / "p.toml"
 
@@ -393,6 +409,7 @@ def test_a_wrong_certificate_file_ends_it_with_the_reason(broker, streamboost_co
     assert "certificate verify failed" in said
 
 
+@pytest.mark.slow
 def test_a_certificate_is_looked_for_beside_the_pipeline_file(broker, tmp_path, monkeypatch):
     folder, elsewhere = tmp_path / "pipeline", tmp_path / "elsewhere"
     (folder / "keys").mkdir(parents=True)
@@ -405,6 +422,28 @@ def test_a_certificate_is_looked_for_beside_the_pipeline_file(broker, tmp_path, 
     config = load("../pipeline/p.toml")
     assert f"{name}.records" in create_topics(config)
     assert refuse_missing_topics(config) == "6 topics are there"
+
+
+@pytest.mark.slow
+def test_outputs_are_kept_as_long_as_the_records_and_check_names_those_that_are_not(
+    broker, tmp_path
+):
+    name = f"operated.{time.time_ns()}"
+    cluster = KafkaCluster(broker.servers)
+    file = tmp_path / "p.toml"
+    file.write_text(PIPELINE.format(name=name, servers=broker.servers, more=""))
+    config = load(file)
+    records, predictions = f"{name}.records", f"{name}.predictions"
+    create_kafka_topics(cluster, {records: {"configs": {"retention.ms": "-1"}}})
+    assert predictions in create_topics(config)
+    assert retention_ms(cluster, [records, predictions, "absent"]) == {records: -1, predictions: -1}
+    assert describe_topics(config) == "6 topics are there"
+    short = ConfigResource("TOPIC", predictions, {"retention.ms": "60000"})
+    with closing(cluster.create_admin_client()) as admin:
+        admin.alter_configs([short])
+    warning = f"{predictions}: messages have the timestamp of their record"
+    until(lambda: warning in describe_topics(config))
+    assert "set retention.ms = -1" in describe_topics(config)
 
 
 @pytest.mark.slow

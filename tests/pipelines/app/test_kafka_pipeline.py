@@ -80,6 +80,7 @@ def read(config, section):
     return found
 
 
+@pytest.mark.slow
 def test_the_example_runs_from_init_to_a_graceful_stop(
     streamboost_command, tmp_path, kafka_servers
 ):
@@ -171,6 +172,7 @@ def test_damaged_messages_become_dead_letters(make_file):
     assert len(dead[6]["payload"]) == 65_536
 
 
+@pytest.mark.slow
 def test_a_state_folder_alone_does_not_know_where_its_journal_is(make_file, make_records, tmp_path):
     config = load(make_file())
     put(config, "source", make_records(20)[0])
@@ -179,6 +181,7 @@ def test_a_state_folder_alone_does_not_know_where_its_journal_is(make_file, make
         describe_pipeline(tmp_path / "state")
 
 
+@pytest.mark.slow
 def test_without_transactions_it_is_at_least_once_and_says_so(make_file, make_records):
     config = load(make_file("transactions = false"))
     assert f"{config.name}.journal" not in connect.refuse_missing_topics(config)

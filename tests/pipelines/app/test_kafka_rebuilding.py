@@ -113,6 +113,7 @@ def lose(made):
     return snapshot_digest(*newest)
 
 
+@pytest.mark.slow
 def test_the_journals_first_entry_says_what_it_belongs_to_without_secrets(made, make_records):
     made = made()
     feed(made, *make_records(60))
@@ -125,6 +126,7 @@ def test_the_journals_first_entry_says_what_it_belongs_to_without_secrets(made, 
     assert [entry.origin for entry in others] == [None] * len(others)
 
 
+@pytest.mark.slow
 def test_a_lost_folder_is_refused_then_made_again_from_the_journal_alone(
     made, make_records, caplog
 ):
@@ -151,6 +153,7 @@ def test_a_lost_folder_is_refused_then_made_again_from_the_journal_alone(
     assert "batches 1 to" in verify_replay(made.config)
 
 
+@pytest.mark.slow
 def test_a_lost_folder_begins_again_with_the_committee_it_began_with_and_no_other(
     made, make_records
 ):
@@ -177,6 +180,7 @@ def test_a_lost_folder_begins_again_with_the_committee_it_began_with_and_no_othe
     assert "batches 1 to" in verify_replay(made.config)
 
 
+@pytest.mark.slow
 def test_with_a_copy_only_what_lies_after_it_is_replayed(made, make_records, caplog):
     caplog.set_level("INFO")
     made = made(COPIES)
@@ -263,6 +267,7 @@ def test_commands_after_the_loss_are_obeyed_and_earlier_ones_replayed(made, make
     assert state_of(made).checkpoints.newest()[1]["committee"]["paused"] == 0
 
 
+@pytest.mark.slow
 def test_an_empty_journal_holds_nothing_to_make_again(made):
     with pytest.raises(StateError, match="is empty, so there is nothing to make again"):
         run(made().config, rebuild=True, until_idle=True)

@@ -48,6 +48,7 @@ def reasons(folder):
     return found
 
 
+@pytest.mark.slow
 def test_classes_may_change_and_say_from_which_batch_on(tmp_path, grow):
     grow("left", "right", "Left")
     run(config(tmp_path), until_idle=True)

@@ -83,6 +83,7 @@ def terminal():
     os.close(master)
 
 
+@pytest.mark.slow
 def test_run_shows_the_line_on_a_terminal_and_leaves_none_behind(tmp_path, terminal):
     slave, told = terminal
     have_kernels()

@@ -126,6 +126,7 @@ def test_a_mixed_stream_is_learned_with_nothing_but_names_in_the_file(made):
     }
 
 
+@pytest.mark.slow
 def test_requests_have_the_record_s_own_values(made):
     made.run()
     truth = {record["payment_id"]: record for record in payments(0, 300)}
@@ -143,6 +144,7 @@ def test_requests_have_the_record_s_own_values(made):
         assert request["label"] in (True, False, None)
 
 
+@pytest.mark.slow
 def test_inspect_and_the_status_show_the_weights_of_the_experts(made):
     made.run()
     weights = made.found["checkpoint"]["experts"]
@@ -155,6 +157,7 @@ def test_inspect_and_the_status_show_the_weights_of_the_experts(made):
         assert reader.document("experts") == pytest.approx(weights)
 
 
+@pytest.mark.slow
 def test_fields_that_come_later_and_odd_values_are_counted_and_shown(made):
     made.run()
     made.feed(payments(300, 340, city="Rome", amount=["?"]))
@@ -171,6 +174,7 @@ def test_fields_that_come_later_and_odd_values_are_counted_and_shown(made):
     assert made.written("dead_letters") == []
 
 
+@pytest.mark.slow
 def test_a_field_added_to_the_file_is_learned_from_then_on(made):
     made.run()
     assert made.checked == "5 fields to learn from, as settled before."
@@ -192,6 +196,7 @@ def test_a_field_added_to_the_file_is_learned_from_then_on(made):
 
 
 @pytest.mark.parametrize("lost", [100, *slow(1, 2)])
+@pytest.mark.slow
 def test_a_replay_over_an_added_field_and_a_settled_kind_ends_in_the_same_bits(made, lost):
     made.run()
     made.write('city = "category"')
@@ -207,6 +212,7 @@ def test_a_replay_over_an_added_field_and_a_settled_kind_ends_in_the_same_bits(m
         assert after[name] == before[name], name
 
 
+@pytest.mark.slow
 def test_labels_of_another_kind_later_are_read_or_dead_letters_that_say_why(made):
     made.run()
     made.feed(payments(300, 320, is_fraud="true"))

@@ -16,7 +16,6 @@ from streamboost.pipelines.config.connectors.registry import open_append_sink
 from streamboost.pipelines.config.file import load, parse
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import kill
-from tests.slow import slow
 
 PIPELINE = """
 [pipeline]
@@ -44,8 +43,7 @@ WAYS = {
     "all": 'answer = "all"\ndelay = 40',
     "by time": 'answer = "all"\ndelay = "30s"',
 }
-KILLS = [("writing", 3), ("replayed", 2)]
-MORE_KILLS = [("polled", 4), ("writing", 3), ("committed", 5), ("replayed", 2)]
+KILLS = [("polled", 4), ("writing", 3), ("committed", 5), ("replayed", 2)]
 
 
 @pytest.fixture
@@ -74,15 +72,13 @@ def stream(folder, name):
         return [message.payload for message in source.poll(1_000_000)]
 
 
-@pytest.mark.parametrize(
-    ("way", "kills"),
-    [("late requests", KILLS), *slow(*((way, MORE_KILLS) for way in WAYS))],
-)
-def test_a_run_that_was_killed_predicts_what_one_does_that_was_not(tmp_path, records, way, kills):
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.slow
+def test_a_run_that_was_killed_predicts_what_one_does_that_was_not(tmp_path, records, way):
     whole, died = tmp_path / "whole", tmp_path / "died"
     newest = run(load(write(whole, way)), until_idle=True)
-    steps, file = kill(write(died, way), kills, len(kills))
-    assert steps == [step for step, _ in kills]
+    steps, file = kill(write(died, way), KILLS, len(KILLS))
+    assert steps == [step for step, _ in KILLS]
     assert run(load(file), until_idle=True) == newest
     for name in ("predictions", "requests", "dead_letters"):
         assert stream(died, name) == stream(whole, name)
@@ -92,6 +88,7 @@ def test_a_run_that_was_killed_predicts_what_one_does_that_was_not(tmp_path, rec
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.quick_once
 def test_what_has_a_label_is_answered_and_nothing_else(tmp_path, records, way):
     file = write(tmp_path / "job", way)
     run(load(file), until_idle=True)
@@ -106,6 +103,7 @@ def test_what_has_a_label_is_answered_and_nothing_else(tmp_path, records, way):
     assert found["join"]["late"] == found["join"]["unknown"] == 0
 
 
+@pytest.mark.slow
 def test_the_label_of_the_records_is_no_feature_and_teaches(tmp_path, records):
     file = write(tmp_path / "job", "all")
     run(load(file), until_idle=True)
@@ -118,6 +116,7 @@ def test_the_label_of_the_records_is_no_feature_and_teaches(tmp_path, records):
 
 
 @pytest.mark.parametrize("way", ["late requests", "by time"])
+@pytest.mark.quick_once
 def test_a_run_goes_on_where_it_ended_also_without_its_newest_checkpoint(tmp_path, records, way):
     text = (tmp_path / "records.jsonl.gz").read_bytes()
     lines = gzip.decompress(text).splitlines(keepends=True)
@@ -208,6 +207,7 @@ def test_nothing_is_written_to_the_file_that_answers(tmp_path):
     parse(tables(path="records.jsonl"), tmp_path, environment={})
 
 
+@pytest.mark.slow
 def test_where_that_is_written_what_is_answered_stays(tmp_path, records):
     file = write(tmp_path / "job", "late requests")
     run(load(file), until_idle=True)

@@ -86,6 +86,7 @@ def test_a_run_that_was_killed_goes_on_without_a_repeat_or_a_loss(tmp_path, grow
 
 
 @pytest.mark.parametrize("lost", ["damaged", "missing"])
+@pytest.mark.quick_once
 def test_without_its_newest_checkpoint_a_state_goes_on_from_an_older_one(
     tmp_path, grown, lost, caplog
 ):
@@ -103,6 +104,7 @@ def test_without_its_newest_checkpoint_a_state_goes_on_from_an_older_one(
     assert "bit for bit" in verify_replay(config(tmp_path))
 
 
+@pytest.mark.slow
 def test_without_any_checkpoint_the_whole_journal_is_replayed(tmp_path, grown):
     grown(75)
     run(config(tmp_path), until_idle=True)
@@ -165,6 +167,7 @@ def test_verify_names_the_checkpoints_after_a_gap_in_the_journal(tmp_path, grown
     assert f"it starts from the checkpoint of batch {newest}." in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_gap_may_be_gone_over_which_is_counted_and_journalled(gapped, grown, caplog):
     grown(100)
     run(config(gapped, on_data_loss="continue"), until_idle=True)
@@ -174,6 +177,7 @@ def test_a_gap_may_be_gone_over_which_is_counted_and_journalled(gapped, grown, c
     assert [entry.gap for entry in entries(gapped) if entry.gap] == [(4, 8)]
 
 
+@pytest.mark.slow
 def test_a_state_gone_on_over_a_gap_is_replayed_over_the_same_gap(gapped, grown, tmp_path):
     checkpoint = checkpoints(gapped).load(3)
     grown(100)
@@ -188,6 +192,7 @@ def test_a_state_gone_on_over_a_gap_is_replayed_over_the_same_gap(gapped, grown,
     assert "bit for bit" in verify_replay(config(gapped))
 
 
+@pytest.mark.slow
 def test_a_changed_record_is_found_by_verifying_and_by_the_next_restart(tmp_path, grown):
     grown(75)
     path = tmp_path / "records.jsonl"
@@ -204,6 +209,7 @@ def test_a_changed_record_is_found_by_verifying_and_by_the_next_restart(tmp_path
         run(config(tmp_path), until_idle=True)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_the_journal_does_not_lead_to_is_found_by_verifying(tmp_path, grown):
     grown(75)
     run(config(tmp_path), until_idle=True)
@@ -220,6 +226,7 @@ def test_nothing_is_verified_before_there_is_a_checkpoint(tmp_path, grown):
         verify_replay(config(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_pipeline_whose_checkpoints_cannot_be_written_goes_on_and_says_so(
     tmp_path, grown, caplog
 ):
@@ -238,6 +245,7 @@ def test_a_pipeline_whose_checkpoints_cannot_be_written_goes_on_and_says_so(
     assert run(config(tmp_path), until_idle=True) == 11
 
 
+@pytest.mark.slow
 def test_a_rollback_is_obeyed_by_the_next_run_and_by_every_replay(tmp_path, grown):
     grown(60)
     run(config(tmp_path), until_idle=True)
@@ -298,6 +306,7 @@ def spoil(path, page):
         file.write(b"\x0d" + bytes(size - 1))
 
 
+@pytest.mark.slow
 def test_a_log_whose_structure_is_damaged_is_refused_with_its_name_and_the_mend(
     tmp_path, grown, monkeypatch
 ):
@@ -334,6 +343,7 @@ def test_looking_for_damage_ends_when_it_is_time_to_stop(tmp_path):
     refuse_damaged_log(path, stop=stop)
 
 
+@pytest.mark.slow
 def test_with_an_older_log_put_back_the_state_is_that_of_then(tmp_path, grown):
     grown(40)
     run(config(tmp_path, checkpoint_every=2), until_idle=True)

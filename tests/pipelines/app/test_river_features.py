@@ -11,6 +11,9 @@ from river import compose, preprocessing, stats, utils
 from river import feature_extraction as fx
 from serving import put, read
 
+from streamboost.connectors.base import Message
+from streamboost.connectors.messages.labels import LabelFields
+from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.pipelines.app import factories
 from streamboost.pipelines.app.check import check_pipeline
@@ -18,7 +21,7 @@ from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.models.transformer import Transformer
+from streamboost.pipelines.models.transformer import Transformer, decode_raw_record
 from streamboost.pipelines.service.scoring import CheckpointScorer
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.app.test_river_models import EXAMPLE, PIPELINE
@@ -142,6 +145,30 @@ def made(config):
     return list(State(config.state).schema().features)
 
 
+@pytest.mark.parametrize(
+    ("label", "record"),
+    [
+        ("o.0.label", {"o": [{"label": "x", "n": 1.5}]}),
+        ("a.b.c", {"a.b": {"c": "x", "n": 1.5}}),
+        ("a.b", {"a": {"n": 1.5}, "a.b": "x"}),
+        ("o.1", {"o": [1.5, "x"]}),
+    ],
+)
+@pytest.mark.parametrize("hidden", ["label", "exclude", "time"])
+def test_a_transformer_sees_neither_the_label_nor_an_excluded_field(label, record, hidden):
+    settings = {
+        "label": {"label_fields": LabelFields(label=label)},
+        "exclude": {"exclude": [label]},
+        "time": {"time": label},
+    }
+    line = json.dumps({"id": "1", "label": "x"} | record).encode()
+    message = Message(line, "0", 0, len(line))
+    seen = repr(decode_raw_record(message, Schema(numeric="auto", **settings[hidden])))
+    assert "'x'" not in seen
+    assert "1.5" in seen
+
+
+@pytest.mark.slow
 def test_fields_are_what_the_transformer_makes_of_records(make):
     config = load(make("aggregates"))
     feed(config, 200)
@@ -156,6 +183,7 @@ def test_fields_are_what_the_transformer_makes_of_records(make):
     assert "replayed: bit for bit" in verify_replay(config)
 
 
+@pytest.mark.slow
 def test_what_goes_by_labels_learns_them_as_they_come_and_helps(make):
     config = load(make("aggregates"))
     feed(config, 300)
@@ -166,6 +194,7 @@ def test_what_goes_by_labels_learns_them_as_they_come_and_helps(make):
     assert right > 190, "only the shop tells, which no field but the labels' mean does"
 
 
+@pytest.mark.slow
 def test_the_values_are_those_of_river_itself_record_for_record(make):
     config = load(make("aggregates", '[shadow_models.nb]\nriver = "features:bayes"\n', batch=1))
     records, truth = feed(config, 60)
@@ -271,6 +300,7 @@ def test_a_record_that_comes_twice_teaches_once(make):
     assert sum(stat.n for stat in groups) == 40
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_what_the_transformer_had_learned(make):
     config = load(make("aggregates"))
     feed(config, 100)
@@ -297,6 +327,7 @@ def test_kills_lose_nothing_of_a_transformer(make):
     assert "bit for bit" in verify_replay(config)
 
 
+@pytest.mark.slow
 def test_with_another_river_a_transformer_begins_from_the_labelled_records(
     make, monkeypatch, caplog
 ):
@@ -313,6 +344,7 @@ def test_with_another_river_a_transformer_begins_from_the_labelled_records(
     assert right > 85, "it knows what was learned"
 
 
+@pytest.mark.slow
 def test_records_known_beforehand_are_transformed_and_teach_it(make, tmp_path):
     records, truth = payments(120)
     known = tmp_path / "known.jsonl"
@@ -327,6 +359,7 @@ def test_records_known_beforehand_are_transformed_and_teach_it(make, tmp_path):
     assert "bit for bit" in verify_replay(config)
 
 
+@pytest.mark.slow
 def test_check_says_what_the_transformer_makes_and_whether_the_seed_of_hashes_matters(make):
     models = "".join(
         f'[{place}]\nriver = "features:bayes"\n'

@@ -116,7 +116,7 @@ def feed(config, make_records, n, start=0):
     return truth
 
 
-@pytest.mark.parametrize("n", [300, *slow(2_310)])
+@pytest.mark.parametrize("n", [300, *slow(1_000)])
 def test_a_model_that_serves_predicts_as_river_would_record_for_record(make, n):
     from river import datasets, evaluate, metrics, tree
 
@@ -138,6 +138,7 @@ def test_a_model_that_serves_predicts_as_river_would_record_for_record(make, n):
     assert right / (n - found.count(None)) == pytest.approx(accuracy.get())
 
 
+@pytest.mark.slow
 def test_a_model_that_serves_is_asked_for_within_the_budget_and_judged(make, make_records):
     config = load(make(MODEL, budget=0.2))
     for start in range(0, 600, 100):
@@ -152,6 +153,7 @@ def test_a_model_that_serves_is_asked_for_within_the_budget_and_judged(make, mak
     assert "replayed: bit for bit" in verify_replay(config)
 
 
+@pytest.mark.slow
 def test_rivals_are_compared_on_the_same_records_and_never_serve(make, make_records):
     config = load(make(SHADOW_MODELS))
     feed(config, make_records, 300)
@@ -166,6 +168,7 @@ def test_rivals_are_compared_on_the_same_records_and_never_serve(make, make_reco
     assert "replayed: bit for bit" in verify_replay(config)
 
 
+@pytest.mark.slow
 def test_predictions_are_the_same_with_rivals_and_without(tmp_path, make_records):
     said = []
     for n, more in enumerate((SHADOW_MODELS, "")):
@@ -283,6 +286,7 @@ def test_a_factory_that_makes_no_classifier_is_refused(make, make_records, facto
     assert said in finding.text
 
 
+@pytest.mark.slow
 def test_what_depends_on_the_seed_of_hashes_is_not_compared(make, make_records):
     config = load(make('[model]\nriver = "factories:by_set"\n'))
     feed(config, make_records, 60)

@@ -72,6 +72,7 @@ def dead_letters(folder):
 
 @pytest.mark.parametrize("replaced", ["while stopped", "between two batches", "after a kill"])
 @pytest.mark.parametrize("rotate", [rename, copy])
+@pytest.mark.quick_once
 def test_nothing_of_a_longer_file_in_the_place_of_another_is_skipped(
     tmp_path, files, rotate, replaced
 ):
@@ -103,6 +104,7 @@ def test_nothing_of_a_longer_file_in_the_place_of_another_is_skipped(
 
 
 @pytest.mark.parametrize("on_data_loss", ["fail", "continue"])
+@pytest.mark.quick_once
 def test_a_file_that_is_gone_ends_the_run_or_is_counted(tmp_path, files, on_data_loss):
     taken = config(tmp_path, on_data_loss=on_data_loss)
     run(taken, until_idle=True)

@@ -89,6 +89,7 @@ def test_run_from_python_changes_neither_the_collector_nor_signal_handlers(tmp_p
     assert settings.now() == before
 
 
+@pytest.mark.slow
 def test_the_command_line_freezes_the_heap_of_a_run_and_restores_it(tmp_path, make_records):
     records, _ = make_records(50)
     write(tmp_path, records)
@@ -105,6 +106,7 @@ def test_the_command_line_freezes_the_heap_of_a_run_and_restores_it(tmp_path, ma
 
 
 @pytest.mark.parametrize("estimator", ["sketch", "gamble"])
+@pytest.mark.quick_once
 def test_many_short_runs_write_what_one_long_run_writes(tmp_path, make_records, estimator):
     records, truth = make_records(120)
     labels = [{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)]
@@ -189,6 +191,7 @@ def test_a_live_source_that_begins_with_damage_is_waited_for(tmp_path, monkeypat
     assert "It is tried again when more records come" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_live_source_shows_more_than_one_record_before_the_schema_is_settled(
     tmp_path, monkeypatch
 ):

@@ -113,6 +113,7 @@ def oldest(file, at_least):
     return min(sequence for sequence in checkpoints_of(file).sequences if sequence >= at_least)
 
 
+@pytest.mark.slow
 def test_a_state_that_was_stopped_cleanly_is_taken_over_by_itself(left_behind, caplog):
     caplog.set_level("INFO")
     file = left_behind("stopped", more=100)
@@ -123,6 +124,7 @@ def test_a_state_that_was_stopped_cleanly_is_taken_over_by_itself(left_behind, c
     assert noted == {1: BEFORE, 11: HERE}
 
 
+@pytest.mark.slow
 def test_what_lies_after_the_take_over_is_verified(left_behind):
     file = left_behind("stopped", more=100)
     newest = run(load(file), until_idle=True)
@@ -156,6 +158,7 @@ def test_a_killed_state_names_the_release_to_finish_with_and_changes_nothing(lef
     assert f"run {BEFORE} until" in standing.text
 
 
+@pytest.mark.slow
 def test_a_killed_state_is_taken_over_when_told_to_and_verified_from_there(
     left_behind, streamboost_command
 ):
@@ -174,6 +177,7 @@ def test_a_killed_state_is_taken_over_when_told_to_and_verified_from_there(
     run(load(file), until_idle=True)
 
 
+@pytest.mark.slow
 def test_a_kill_after_the_take_over_is_compared_again(left_behind, caplog):
     file = left_behind("stopped", more=100)
     newest = run(load(file), until_idle=True)

@@ -1,0 +1,124 @@
+"""Retention of a pipeline's log: deletes what is old and not needed for a restart."""
+
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from streamboost.connectors.base import PARTITION, Position
+from streamboost.connectors.sqlite.retention import StreamRetention
+from streamboost.errors import ConnectorError, ModelFileError
+from streamboost.pipelines.config.connectors.sqlite import SqliteStream
+from streamboost.pipelines.config.durations import StreamTime, WindowSize
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.runner.observers import Observer
+from streamboost.pipelines.state.checkpoints import Checkpoints
+
+__all__ = ["LogRetention", "create_log_retention"]
+
+_log = logging.getLogger(__name__)
+
+_MOMENTS = 50
+"""Number of moments per retention whose offsets are known: messages are deleted late by 1/50."""
+
+
+class LogRetention(Observer):
+    """Observer that deletes messages and journal entries of a log after the retention.
+
+    A restart may begin at the oldest checkpoint that is kept. What it reads after that checkpoint
+    is not deleted.
+
+    Parameters
+    ----------
+    log : the streams of the log, and its journal
+    checkpoints : the pipeline's checkpoints
+    retention : age of the messages that are deleted, in records or time
+    sources : the source that reads a stream, by stream
+
+    Attributes
+    ----------
+    source_names : names of the sources whose messages are deleted
+    """
+
+    def __init__(
+        self,
+        log: StreamRetention,
+        checkpoints: Checkpoints,
+        retention: WindowSize,
+        sources: Mapping[str, str],
+    ) -> None:
+        self._log = log
+        self._checkpoints = checkpoints
+        self._retention = retention
+        self._sources = sources
+        self.source_names = set(sources.values())
+        self._positions: dict[int, Mapping[str, Position]] = {}
+
+    def on_checkpoint(self, now: StreamTime, manifest: Mapping[str, Any]) -> None:
+        """Delete what has expired. A failure is logged, and the next call tries again."""
+        try:
+            kept = self._checkpoints.sequences
+            self._positions = {n: one for n, one in self._positions.items() if n in kept}
+            self._positions[manifest["sequence"]] = manifest["positions"]
+            moments = [StreamTime(*moment) for moment in self._log.moments(now)]
+            expired = [one for one in moments if self._retention.has_elapsed(one, now)]
+            if not moments or self._is_new_moment(moments[-1], now):
+                self._log.store_ends(now)
+            if expired:
+                self._delete_before(expired[-1])
+        except (ConnectorError, ModelFileError, OSError) as error:
+            _log.warning(
+                "nothing old is deleted from the log: %s. It is tried again",
+                error,
+                extra={"event": "retention_failed"},
+            )
+        finally:
+            self._log.close()
+
+    def _is_new_moment(self, last: StreamTime, now: StreamTime) -> bool:
+        """Return whether a fraction of the retention has passed since the moment `last`."""
+        if self._retention.records is not None:
+            return (now.records - last.records) * _MOMENTS >= self._retention.records
+        passed = now.batch_time_ms - last.batch_time_ms
+        return passed * _MOMENTS >= (self._retention.milliseconds or 0)
+
+    def _delete_before(self, moment: StreamTime) -> None:
+        oldest = min(self._checkpoints.sequences, default=0)  # 0: somebody has removed them
+        if oldest not in self._positions:  # of an earlier run
+            self._positions[oldest] = self._checkpoints.load(oldest)[1]["positions"]
+        needed = {
+            stream: self._positions[oldest].get(source, {}).get(PARTITION, 0)
+            for stream, source in self._sources.items()
+        }
+        n = self._log.delete_before(moment, needed, oldest)
+        _log.debug(
+            "%d messages and journal entries were deleted from the log",
+            n,
+            extra={"event": "retention_applied"},
+        )
+
+
+def create_log_retention(config: Config, checkpoints: Checkpoints) -> LogRetention | None:
+    """Return the retention of the log in the state folder, by [pipeline] retention.
+
+    Returns None if nothing is deleted. A journal in Kafka is not deleted.
+    """
+    retention, context = config.sections.pipeline.retention_window, config.connector_context
+    if retention is None or config.commits_to_kafka:
+        return None
+    sections, log = config.sections, os.path.realpath(context.log)
+    answered, *delaying = sections.labels.outputs_read_by_oracle or ("labels",)
+    sources = {"source": "records", "labels": "labels", answered: "labels"}
+    streams = {
+        section.stream: sources.get(name)
+        for name in ("predictions", "requests", "dead_letters", "source", "labels")
+        if name not in delaying  # an oracle counts them from the first
+        and isinstance(section := getattr(sections, name), SqliteStream)
+        and section.location(context).system == log
+    }
+    return LogRetention(
+        StreamRetention(context.log, config.name, list(streams)),
+        checkpoints,
+        retention,
+        {stream: source for stream, source in streams.items() if source is not None},
+    )
