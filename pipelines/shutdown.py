@@ -59,13 +59,13 @@ class StopToken:
             try:
                 result = action()
                 if is_waiting:
-                    _log.info(RECOVERED)
+                    _log.info(RECOVERED, extra={"event": "retry_succeeded"})
                 return result
             except ConnectorError as error:
                 if not error.retriable or self.requested:
                     raise
                 if not is_waiting:
-                    _log.warning(WAITING, error)
+                    _log.warning(WAITING, error, extra={"event": "retry_started"})
                 is_waiting = True
                 self.wait(interval)
 

@@ -168,6 +168,7 @@ class CsvSource(LineSource):
                 offset,
                 n_lines,
                 condition,
+                extra={"event": "csv_quote_open"},
             )
 
     def _parse_header(self, line: Message) -> list[str]:

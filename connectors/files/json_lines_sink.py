@@ -7,6 +7,7 @@ from pathlib import Path
 
 from streamboost.connectors.base import Sink
 from streamboost.errors import ConnectorError, DataError
+from streamboost.storage import sync_to_disk
 
 __all__ = ["JsonLinesSink"]
 
@@ -88,7 +89,7 @@ class JsonLinesSink(Sink):
             # Unbuffered: a buffer would repeat a failed write when it is closed.
             self._file = FileIO(self._path, "a+b")
             if is_new:
-                _sync_folder(self._path.parent)
+                sync_to_disk(self._path.parent)
             if self._file.seek(0, os.SEEK_END):
                 self._file.seek(-1, os.SEEK_END)
                 if self._file.read(1) != b"\n":
@@ -100,12 +101,3 @@ class JsonLinesSink(Sink):
             return os.path.samestat(os.stat(self._path), os.fstat(file.fileno()))
         except (FileNotFoundError, NotADirectoryError):
             return False
-
-
-def _sync_folder(folder: Path) -> None:
-    """Sync a folder to disk, so that the name of a new file in it is durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

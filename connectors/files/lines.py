@@ -223,7 +223,11 @@ class LineSource(SinglePartitionSource):
         except FileNotFoundError as error:
             if self._follow and self._next == segment.base:
                 if not self._is_waiting:
-                    _log.warning("%s is not there yet: waiting for the file", self._path)
+                    _log.warning(
+                        "%s is not there yet: waiting for the file",
+                        self._path,
+                        extra={"event": "file_missing"},
+                    )
                 self._is_waiting = True
                 return None
             raise self._missing_file_error() from error
@@ -255,7 +259,11 @@ class LineSource(SinglePartitionSource):
             if not self._follow:
                 raise self._missing_file_error() from error
             if not self._is_waiting:
-                _log.warning("%s was renamed or removed: waiting for the next file", self._path)
+                _log.warning(
+                    "%s was renamed or removed: waiting for the next file",
+                    self._path,
+                    extra={"event": "file_rotated"},
+                )
             self._is_waiting = True
             return None
         self._is_waiting = False
@@ -339,6 +347,7 @@ class LineSource(SinglePartitionSource):
             "that is there now, as byte %d",
             str(error).split("; ")[0],
             self._next,
+            extra={"event": "file_replaced"},
         )
 
     def _describe_file_difference(self, segment: FileSegment) -> str:

@@ -1,9 +1,11 @@
 """Parquet source, which reads through pyarrow."""
 
+import math
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -173,14 +175,36 @@ class ParquetSource(ReplacementDetectingSource):
         )
 
     def _message_from_parquet_row(self, row: dict[str, Any], offset: int) -> Message:
+        texts = {k: _cell_to_text(row[k]) for k in self._text & row.keys()}
+        row = row | texts
         if unreadable := {k: v for k, v in row.items() if isinstance(v, _InvalidUtf8)}:
             name, value = next(iter(unreadable.items()))
             row = row | {k: v.content.decode(errors="replace") for k, v in unreadable.items()}
             found = message_from_row(row, PARTITION, offset, self._max_bytes)
             damage = f"column {name!r}: {value.content[:20]!r} is not UTF-8"
             return msgspec.structs.replace(found, damage=damage)
-        texts = {k: None if row[k] is None else str(row[k]) for k in self._text & row.keys()}
-        return message_from_row(row | texts, PARTITION, offset, self._max_bytes)
+        return message_from_row(row, PARTITION, offset, self._max_bytes)
+
+
+def _cell_to_text(value: Any) -> Any:
+    """Return a cell as the text that the same value has in JSON; None if it is missing.
+
+    Whole numbers have no decimal point: pandas converts integers to floats if a value is missing,
+    and databases export them as decimals. Lists and structs are returned as they are, because they
+    are neither ids nor labels.
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return None if math.isnan(value) else str(int(value) if value.is_integer() else value)
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return _InvalidUtf8(value)
+    if isinstance(value, Decimal) and value == value.to_integral_value():
+        return str(int(value))
+    return value if value is None or isinstance(value, _InvalidUtf8 | list | dict) else str(value)
 
 
 def _arrow_batch_to_rows(arrow_batch: Any) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ __all__ = [
     "create_topics",
     "missing_topics",
     "partition_counts",
+    "retention_ms",
 ]
 
 _THERE_ALREADY = 36
@@ -94,6 +95,25 @@ def partition_counts(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, 
     with closing(cluster.create_admin_client()) as admin, translate_errors(cluster.servers):
         found = admin.describe_topics(list(topics))
     return {one["name"]: len(one["partitions"]) for one in found if one["error_code"] == 0}
+
+
+def retention_ms(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, int]:
+    """Return the retention time by topic in milliseconds, for those of `topics` that exist.
+
+    The value is -1 where messages are not deleted by age.
+    """
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    there = list(partition_counts(cluster, topics))
+    resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in there]
+    with closing(cluster.create_admin_client()) as admin, translate_errors(cluster.servers):
+        found = admin.describe_configs(resources, config_filter="all")["topic"] if there else {}
+    return {
+        topic: int(found[topic]["retention.ms"]["value"])
+        if "delete" in found[topic]["cleanup.policy"]["value"]
+        else -1
+        for topic in there
+    }
 
 
 def add_partitions(cluster: KafkaCluster, topics: Mapping[str, int]) -> None:

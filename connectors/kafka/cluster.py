@@ -163,7 +163,12 @@ def _raise_connection_errors(servers: str, *, has_credentials: bool) -> Iterator
         found.append(reason)
         if servers not in _silent:
             _silent.add(servers)
-            _log.info("no connection to %s yet: %s", servers, _connection_error_text(reason))
+            _log.info(
+                "no connection to %s yet: %s",
+                servers,
+                _connection_error_text(reason),
+                extra={"event": "kafka_connecting"},
+            )
 
     try:
         with report_connection_errors(_REASONS, store_connection_error):

@@ -83,7 +83,12 @@ class CompactedTopicReader:
                 raise
             self.close()
             if damage := find_damaged_offsets(self._cluster, self._at.topic, {"0": self._next}):
-                _log.error("%s: %s, and are passed over", self._where, damage)
+                _log.error(
+                    "%s: %s, and are passed over",
+                    self._where,
+                    damage,
+                    extra={"event": "journal_damaged"},
+                )
                 self._next = damage.end
             return []
         return [(record.key, bytes(record.value or b"")) for record in records]

@@ -298,6 +298,7 @@ class KafkaSource(Source):
                     "%s: offsets %d to %d of partition %s were deleted before they were read, and "
                     "are passed over",
                     *(self._topic_description, gap[0], gap[1] - 1, name),
+                    extra={"event": "offsets_deleted"},
                 )
                 places[name] = starts[partition]
             check_offset_is_retained(

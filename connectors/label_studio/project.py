@@ -6,8 +6,8 @@ in the field `KEY` of their data.
 """
 
 import json
+import re
 import urllib.parse
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,15 +16,21 @@ import msgspec
 
 from streamboost.connectors.label_studio.api import ApiClient
 from streamboost.connectors.label_studio.interface import TaskVariable, required_variables
+from streamboost.connectors.messages.labels import unprintable_character_fault
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
-__all__ = ["KEY", "Choices", "LabelStudioProject", "LabelStudioTask"]
+__all__ = ["KEY", "Choices", "LabelStudioAnswer", "LabelStudioProject", "LabelStudioTask"]
 
 KEY = "streamboost"
 """Field of a task's data that identifies the task."""
 
 _PAGE = 100
 _TIMEOUT = 30.0
+
+_UNKNOWN_ANNOTATOR = "label studio"
+
+_EMAIL = re.compile(r'([^\s"]+@[^\s"]+), \d+$')
+"""E-mail address in an annotation's `created_username`, which is "Ann Lee ann@example.com, 4"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,26 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelStudioAnswer:
+    """Newest choice of an annotator in a task.
+
+    Attributes
+    ----------
+    label
+        The choice.
+    annotator
+        E-mail address of the annotator, which is unique on a server. Without a usable address,
+        "label studio" and the annotator's number; without a number, "label studio".
+    time
+        Creation time of the annotation, in Label Studio's format.
+    """
+
+    label: str
+    annotator: str
+    time: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class LabelStudioTask:
     """Current state of a task.
 
@@ -72,18 +98,15 @@ class LabelStudioTask:
         Text in the field `KEY` of the task's data; None without such a text.
     is_touched
         Whether an annotator has annotated or skipped it, or has a draft.
-    label
-        Majority choice of the task's annotations; in a tie, the choice that comes first. None
-        before the project's required number of annotations is reached, or without a choice.
-    time
-        Creation time of the newest annotation, in Label Studio's format.
+    answers
+        One answer of each annotator with a choice, in the order of their first choices. Empty
+        before the project's required number of annotations is reached.
     """
 
     id: int
     key: str | None
     is_touched: bool
-    label: str | None
-    time: str | None
+    answers: tuple[LabelStudioAnswer, ...]
 
 
 class LabelStudioProject:
@@ -230,6 +253,16 @@ class _Annotation(msgspec.Struct):
     result: Any = None  # the server stores any JSON that a program sends
     was_cancelled: bool = False
     created_at: str | None = None
+    completed_by: Any = None
+    created_username: Any = None
+
+    def annotator(self) -> str:
+        """Return the name of the annotator, as in `LabelStudioAnswer`."""
+        found = _EMAIL.search(str(self.created_username))
+        if found and not unprintable_character_fault(found[1]):
+            return found[1]
+        is_number = isinstance(self.completed_by, int)
+        return f"{_UNKNOWN_ANNOTATOR} {self.completed_by}" if is_number else _UNKNOWN_ANNOTATOR
 
     def chosen_label(self, tag_name: str) -> str | None:
         """Return the label chosen in the tag `tag_name`; None if not exactly one was chosen."""
@@ -264,19 +297,18 @@ class _TaskResponse(msgspec.Struct):
     draft_exists: bool = False  # `drafts` lists only drafts of the token's user
 
     def to_label_studio_task(self, choices: Choices) -> LabelStudioTask:
-        done = [one for one in self.annotations if not one.was_cancelled]
-        votes = Counter(one.chosen_label(choices.name) for one in done)
-        del votes[None]
-        best = votes.most_common(1)
-        label = best[0][0] if best and self.is_labeled else None
-        times = [one.created_at for one in done if one.created_at]
+        answers: dict[str, LabelStudioAnswer] = {}
+        for one in sorted(self.annotations, key=lambda each: each.created_at or ""):
+            label = one.chosen_label(choices.name)
+            if self.is_labeled and not one.was_cancelled and label is not None:
+                annotator = one.annotator()
+                answers[annotator] = LabelStudioAnswer(label, annotator, one.created_at)
         key = self.data.get(KEY)
         return LabelStudioTask(
             id=self.id,
             key=key if isinstance(key, str) else None,
             is_touched=bool(self.annotations) or self.draft_exists,
-            label=label,
-            time=max(times, default=None),
+            answers=tuple(answers.values()),
         )
 
 

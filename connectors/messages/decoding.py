@@ -23,7 +23,7 @@ import numpy.typing as npt
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.outgoing import DeadLetter, Reason, Time, parse_time_ms
 from streamboost.features.number import as_number
-from streamboost.features.paths import flatten, is_within_any, path_getter
+from streamboost.features.paths import flatten, is_within_any, make_values_reader, path_getter
 from streamboost.features.values import is_plain_number
 
 __all__ = [
@@ -40,7 +40,6 @@ __all__ = [
     "is_valid_field_name",
     "make_id_reader",
     "make_time_reader",
-    "make_values_reader",
     "parse_number_cell",
     "time_or_none",
 ]
@@ -315,14 +314,6 @@ def time_or_none(value: Any) -> Time:
     return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
-def make_values_reader(paths: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """Return a function that gets a record's values at dotted paths; missing ones are None."""
-    if not any("." in path for path in paths):
-        return lambda record: tuple(map(record.get, paths))
-    getters = [path_getter(path) for path in paths]
-    return lambda record: tuple([get(record) for get in getters])
-
-
 @dataclass(slots=True)
 class _FieldTreeNode:
     """Tree node that has the known field names at one level of nested records."""
@@ -474,6 +465,8 @@ def parse_number_cell(cell: Any, *, is_strict: bool = False) -> Any:
 
     >>> [parse_number_cell(cell) for cell in ("007", " .5 ", "nan", "inf", None)]
     [7, 0.5, None, 'inf', None]
+    >>> parse_number_cell("+9007199254740993")
+    9007199254740993
     """
     if not isinstance(cell, str):
         return cell
@@ -485,7 +478,7 @@ def parse_number_cell(cell: Any, *, is_strict: bool = False) -> Any:
         return None
     if _JSON.fullmatch(text):
         return msgspec.Raw(text.encode())
-    return int(number) if text.lstrip("+-").isdecimal() else number
+    return int(text) if text.lstrip("+-").isdecimal() else number
 
 
 def _is_infinite_number_text(text: str) -> bool:
@@ -596,19 +589,21 @@ class NumberDecoder:
 class RecordDecoder:
     """Decodes id, time and original values of records, at dotted paths of nested objects.
 
-    Without an `id`, the caller gets the id from the message's key.
+    Without an `id`, the caller gets the id from the message's key. Values in which one of the paths
+    `hidden` is nested are missing.
     """
 
     id: str | None
     time: str | None
     names: Sequence[str]
+    hidden: Sequence[str] = ()
 
     def decode(
         self, context: DecodeContext, messages: Sequence[Message], known: KnownFields
     ) -> Records:
         """Decode records with their original values, and count fields that are not in `known`."""
         take, id_of = (
-            make_values_reader(self.names),
+            make_values_reader(self.names, self.hidden),
             (lambda record: None) if self.id is None else make_id_reader(self.id),
         )
         kept, rows = context.parse(

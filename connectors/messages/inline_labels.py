@@ -1,16 +1,14 @@
 """Inline labels: separates records and labels in one stream."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.decoding import decode_json_object
-from streamboost.features.paths import path_getter
-
-if TYPE_CHECKING:
-    from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.labels import LABEL_MESSAGE_FIELDS
+from streamboost.features.paths import flatten, is_null, is_within_any, path_getter
 
 __all__ = ["SplitMessages", "split_messages"]
 
@@ -22,45 +20,74 @@ class SplitMessages(NamedTuple):
     labels: list[Message]
 
 
-def split_messages(schema: "Schema", messages: Sequence[Message]) -> SplitMessages:
+def split_messages(
+    messages: Sequence[Message],
+    label: str,
+    hidden_paths: Sequence[str],
+    features: Sequence[str] | None,
+) -> SplitMessages:
     """Separate the messages of one stream into records and labels, in O(n).
 
     A message with a value in the label field is a label message. If it also has a value in a
-    feature field, it is a record, too. All other messages are records, also unreadable ones.
+    feature field, it is a record, too. A message with the label null and without feature fields
+    retracts a label. All other messages are records, also unreadable ones. Fields `time` and
+    `source` alone make no record of a label message.
 
-    >>> from streamboost.connectors.messages.schema import Schema
+    Parameters
+    ----------
+    messages : messages with JSON objects
+    label : path of the label
+    hidden_paths : paths that are no features, such as the id
+    features : paths of the features; None: all paths that are not hidden
+
     >>> lines = [b'{"id": 1, "a": 2}', b'{"id": 1, "label": "x"}', b'{"id": 2, "a": 3, "label": 1}']
     >>> messages = [Message(line, "0", i, len(line)) for i, line in enumerate(lines)]
-    >>> found = split_messages(Schema(numeric=["a"]), messages)
+    >>> found = split_messages(messages, "label", ["id", "label"], ["a"])
     >>> [m.offset for m in found.records], [m.offset for m in found.labels]
     ([0, 2], [1, 2])
     """
     found = SplitMessages([], [])
-    get, features = (
-        path_getter(schema.label_fields.label),
-        [path_getter(path) for path in schema.features],
-    )
+    get_label = path_getter(label)
+    if features is None:
+        get_values = _all_values_getter(hidden_paths)
+    else:
+        get_values = _feature_values_getter(features)
     for message in messages:
-        has_label, is_record = _classify_message(message, get, features)
-        if has_label:
+        record = None if message.damage is not None else _decode_or_none(message.payload)
+        if record is None:  # the record decoder reports the reason
+            found.records.append(message)
+            continue
+        own = get_values(record)
+        has_values = any(value is not None for value in own)
+        has_label = get_label(record) not in (None, "")
+        is_retraction = not own and is_null(record, label)
+        if has_label or is_retraction:
             found.labels.append(message)
-        if is_record:
+        if has_values or not (has_label or is_retraction):
             found.records.append(message)
     return found
 
 
-def _classify_message(
-    message: Message,
-    get_label: Callable[[Mapping[str, Any]], Any],
-    feature_getters: Sequence[Callable[[Mapping[str, Any]], Any]],
-) -> tuple[bool, bool]:
-    """Return whether a message has a label, and whether it has a record."""
-    if message.damage is not None:
-        return False, True
+def _feature_values_getter(features: Sequence[str]) -> Callable[[dict[str, Any]], list[Any]]:
+    """Return a function that gets the values of features that only records have, nulls included."""
+    own = [path for path in features if path not in LABEL_MESSAGE_FIELDS] or features
+    getters = [(path, path_getter(path)) for path in own]
+    return lambda record: [
+        value
+        for path, get in getters
+        if (value := get(record)) is not None or is_null(record, path)
+    ]
+
+
+def _all_values_getter(hidden_paths: Sequence[str]) -> Callable[[dict[str, Any]], list[Any]]:
+    hidden = frozenset([*hidden_paths, *LABEL_MESSAGE_FIELDS])
+    return lambda record: [
+        value for path, value in flatten(record).items() if not is_within_any(path, hidden)
+    ]
+
+
+def _decode_or_none(payload: bytes) -> dict[str, Any] | None:
     try:
-        held = decode_json_object(message.payload)
+        return decode_json_object(payload)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        return False, True  # the record decoder reports the reason
-    if get_label(held) in (None, ""):
-        return False, True
-    return True, any(read(held) is not None for read in feature_getters)
+        return None

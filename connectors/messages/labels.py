@@ -23,6 +23,7 @@ from streamboost.errors import ConfigurationError
 from streamboost.features.paths import is_null, path_getter
 
 __all__ = [
+    "LABEL_MESSAGE_FIELDS",
     "LONGEST_LABEL",
     "DecodedLabels",
     "LabelFields",
@@ -40,6 +41,9 @@ __all__ = [
 ]
 
 LabelKind = Literal["string", "integer", "boolean"]
+
+LABEL_MESSAGE_FIELDS = ("time", "source")
+"""Fields of a label message in addition to its id and its label."""
 
 LONGEST_LABEL = 1_000
 """Limit of characters of a label: arrays of classes are as wide as the longest label, and strip a
@@ -89,15 +93,18 @@ class LabelFields:
 def infer_label_kind(value: Any) -> LabelKind | None:
     """Return the kind of the label `value`, or None if `value` cannot be a label.
 
-    >>> [infer_label_kind(value) for value in ("grass", 3, 3.0, True, 0.5)]
-    ['string', 'integer', 'integer', 'boolean', None]
+    A float such as 3.0 must be below 2**53: larger floats stand for several whole numbers.
+
+    >>> [infer_label_kind(value) for value in ("grass", 3, 3.0, True, 0.5, 1e18)]
+    ['string', 'integer', 'integer', 'boolean', None, None]
     """
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, str):
         return "string"
-    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    return "integer" if is_whole else None
+    if isinstance(value, float):
+        return "integer" if value.is_integer() and abs(value) < 2**53 else None
+    return "integer" if isinstance(value, int) else None
 
 
 def convert_label(value: Any, kind: LabelKind | None) -> tuple[str | int | None, str]:
@@ -286,7 +293,10 @@ class LabelMessageCodec:
         With `allow_nulls`, a null label becomes None, except in rows of tables, where null is an
         empty cell.
         """
-        kept, rows = context.parse(*self._decoder_and_fields_getter, {self._id_field: "missing_id"})
+        readers = self._decoder_and_fields_getter
+        if context.by_key:  # inline labels, whose own id fields are not read
+            readers = decode_json_object, self._keyed_fields_getter
+        kept, rows = context.parse(*readers, {self._id_field: "missing_id"})
         kind = self.label_kind
         usable: list[tuple[Message, str, Any, Time, str | None]] = []
         for index, (id, given, time, source) in zip(kept, rows, strict=True):
@@ -363,8 +373,12 @@ class LabelMessageCodec:
         self,
     ) -> tuple[Callable[[bytes], Any], Callable[[Any], tuple[Any, ...]]]:
         """A decoder of messages, and a function that gets id, label, time and source."""
-        if (self.names, self.record_id) != (LabelFields(), "id") or self.label not in _TYPES:
-            return decode_json_object, self._make_fields_getter()
+        has_other_names = (self.names, self.record_id) != (LabelFields(), "id")
+        # Records among inline labels may have fields `time` and `source` of any type.
+        if self.inline or has_other_names or self.label not in _TYPES:
+            other = self.names.id or ("id" if self.inline else self.record_id)
+            readers = make_id_reader(self._id_field), make_id_reader(other)
+            return decode_json_object, self._make_fields_getter(*readers)
         fields = [
             ("id", str | int | None, None),
             ("label", _TYPES[self.label] | msgspec.UnsetType, msgspec.UNSET),
@@ -374,19 +388,26 @@ class LabelMessageCodec:
         struct = msgspec.defstruct("Label", fields, gc=False)
         return msgspec.json.Decoder(struct).decode, _fields_of_label_message
 
-    def _make_fields_getter(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-        get_id, get_label = make_id_reader(self._id_field), path_getter(self.names.label)
-        get_other = make_id_reader(self.names.id or ("id" if self.inline else self.record_id))
-        path = self.names.label
+    @cached_property
+    def _keyed_fields_getter(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+        return self._make_fields_getter()
+
+    def _make_fields_getter(
+        self, *id_readers: Callable[[Mapping[str, Any]], str | int | None]
+    ) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+        """Return a function that gets id, label, time and source; the first id found is the id."""
+        path, get_label = self.names.label, path_getter(self.names.label)
 
         def get_label_message_fields(message: Mapping[str, Any]) -> tuple[Any, ...]:
-            id, label, source = get_id(message), get_label(message), message.get("source")
+            id = None
+            for read_id in id_readers:
+                id = read_id(message) if id is None else id
+            label, source = get_label(message), message.get("source")
             if label is None:
                 label = _NULL if is_null(message, path) else None
             elif self.label in _TYPES:
                 label = _validate_label_type(label, path, _TYPES[self.label])
             source = source if isinstance(source, str) else None
-            id = get_other(message) if id is None else id
             return id, label, time_or_none(message.get("time")), source
 
         return get_label_message_fields

@@ -27,6 +27,7 @@ from streamboost.connectors.messages.inference import (
     parse_json_objects,
     undamaged_payloads,
 )
+from streamboost.connectors.messages.inline_labels import SplitMessages, split_messages
 from streamboost.connectors.messages.labels import (
     DecodedLabels,
     LabelFields,
@@ -40,7 +41,7 @@ from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import ConfigurationError, DataError, StateError
 from streamboost.features.fields import Field, as_field
 from streamboost.features.inference import NEVER, infer_fields
-from streamboost.features.paths import is_within_any
+from streamboost.features.paths import is_within_any, path_within
 
 __all__ = ["InferredSchema", "Schema"]
 
@@ -93,7 +94,7 @@ class Schema:
     id_from : {"field", "key"}
         With "key", the messages' keys, UTF-8, are the ids of records from `source` "records".
     inline_labels : bool
-        Whether labels are in the stream of records: see `inline_labels.split_messages`. A label
+        Whether labels are in the stream of records: see `split_inline_labels`. A label
         belongs to the record that `id` names; the id in `label_fields` counts only if that field is
         absent.
     include : sequence of str
@@ -205,6 +206,8 @@ class Schema:
                 self, f"{len(self.fields)} fields to learn from, as settled before."
             )
         named_by = None if self.id_from == "key" else self.id
+        if self.inline_labels:
+            messages = self.split_inline_labels(messages).records or messages
         records = parse_json_objects(undamaged_payloads(messages), named_by)
         roles = self._field_roles
         found = infer_fields(records, reserved=list(roles), exclude=self.exclude, named=self.named)
@@ -216,6 +219,18 @@ class Schema:
             )
         left_out = [n for n in found.reasons if n not in found.fields and found.reasons[n] != NEVER]
         return InferredSchema(replace(self, fields=found.fields, left_out=left_out), said)
+
+    def split_inline_labels(
+        self, messages: Sequence[Message], *, is_transformed: bool = False
+    ) -> SplitMessages:
+        """Separate the messages of one stream into records and labels.
+
+        With `is_transformed`, the features are those after a transformer. Then, and before fields
+        are inferred, all fields of a message count as features, except the hidden ones.
+        """
+        is_known = self.has_known_features and not is_transformed
+        features = self.features if is_known else None
+        return split_messages(messages, self.label_fields.label, self.hidden_paths, features)
 
     def decode(
         self, messages: Sequence[Message], *, source: str = "records", time: int | None = None
@@ -305,7 +320,12 @@ class Schema:
     @cached_property
     def _known_fields(self) -> KnownFields:
         paths = [*self.features, *self.left_out]
-        return KnownFields(paths, [*self._field_roles, *self.exclude])
+        return KnownFields(paths, self.hidden_paths)
+
+    @cached_property
+    def hidden_paths(self) -> list[str]:
+        """Paths that no feature has: id, time and label, and excluded fields."""
+        return [*self._field_roles, *self.exclude]
 
     @cached_property
     def _number_columns(self) -> list[str]:
@@ -320,7 +340,7 @@ class Schema:
 
     @cached_property
     def _record_decoders(self) -> tuple[RecordDecoder, RecordDecoder]:
-        by_field = RecordDecoder(self.id, self.time, self.features)
+        by_field = RecordDecoder(self.id, self.time, self.features, self.hidden_paths)
         return by_field, replace(by_field, id=None)
 
     @cached_property
@@ -368,6 +388,9 @@ def parse_classes(
     return kind, tuple(classes)
 
 
+_LABEL_FAULT = "the label, which would give the answer away: leave it out"
+
+
 def _setting_faults(schema: "Schema") -> Iterator[str]:
     if schema.label not in _LABELS:
         yield f'[schema] label = {schema.label!r}: write "auto", "string", "integer" or "boolean"'
@@ -391,6 +414,8 @@ def _numeric_setting_faults(schema: "Schema") -> Iterator[str]:
         if given or schema.fields != "auto":
             yield f"{key} goes without [schema] numeric, whose fields are all there are"
     for name in names:
+        if name in schema.numeric and name in (LABEL, schema.label_fields.label):
+            yield f"[schema] numeric names {name!r}, {_LABEL_FAULT}"
         if not isinstance(name, str) or not is_valid_field_name(name):
             yield (
                 f"[schema] names the field {name!r}: a name is text without quotes, backslashes "
@@ -412,13 +437,16 @@ def _field_setting_faults(schema: "Schema") -> Iterator[str]:
             yield f"[schema] names the field {name!r}: a name is text"
     if len(set(own)) < len(own):
         yield f"[schema] names the field {schema.id!r} twice: id and time must differ"
-    for name in fields:
+    for name, settings in fields.items():
         if name == schema.id:
             yield f"[schema.fields] {name!r} names the records, and is no feature: leave it out"
-        if name in ("label", schema.label_fields.label):
+        if name in (LABEL, schema.label_fields.label):
+            yield f"[schema.fields] {name!r} is {_LABEL_FAULT}"
+        inner = path_within(name, schema.hidden_paths)
+        if settings.kind == "vector" and inner is not None:
             yield (
-                f"[schema.fields] {name!r} is the label, which would give the answer away: leave "
-                "it out"
+                f"[schema.fields] {name!r} holds {inner!r}, which is no feature: name its other "
+                "positions as numbers instead"
             )
         if is_within_any(name, frozenset(schema.exclude)):
             yield f"[schema] exclude leaves out {name!r}, which [schema.fields] names: do one"

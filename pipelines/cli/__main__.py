@@ -17,10 +17,12 @@ from typer.main import get_command
 
 import streamboost
 from streamboost.errors import StreamBoostError
+from streamboost.pipelines.cli.backup import backup, restore
 from streamboost.pipelines.cli.check import check
 from streamboost.pipelines.cli.control import control
 from streamboost.pipelines.cli.demo import demo
 from streamboost.pipelines.cli.distributed import learn, score
+from streamboost.pipelines.cli.export import export
 from streamboost.pipelines.cli.init import init
 from streamboost.pipelines.cli.inspect import inspect
 from streamboost.pipelines.cli.label_studio import label_studio
@@ -34,7 +36,10 @@ __all__ = ["main"]
 _ClickException: Any = typer.BadParameter.__mro__[2]
 """Base class of usage errors, from Click or from the copy of Click in newer Typer releases."""
 
-COMMANDS = (demo, init, check, run, learn, score, inspect, serve, control, label_studio, warmup)
+COMMANDS = (
+    *(demo, init, check, run, learn, score, inspect, serve, control, label_studio),
+    *(backup, restore, export, warmup),
+)
 
 app = typer.Typer(
     name="streamboost",

@@ -55,7 +55,7 @@ def control(
     costs.TRUE.DECIDED=10 ..., or threshold.CLASS=0.9 ..., replaces [decision] from now on, until
     the file changes; decide without arguments ends decisions.
     """
-    from streamboost.pipelines.config.compatibility import pipeline_name
+    from streamboost.pipelines.config.compatibility import pipeline_name, refuse_other_pipeline
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.state.commands import queue_command
     from streamboost.pipelines.state.folder import State
@@ -63,8 +63,10 @@ def control(
     from streamboost.pipelines.status.reader import StatusReader
 
     config = load(path, learner=False)
-    if pipeline_name(State(config.state)) is None:
+    state = State(config.state)
+    if pipeline_name(state) is None:
         raise ConfigurationError(f"{config.state} holds no state: run the pipeline first")
+    refuse_other_pipeline(config, state)
     order = _build_command(command, about or [], new=new)
     with closing(StatusReader(config.state)) as status:
         refuse_unknown_names(config.state, order, status.documents())

@@ -51,6 +51,14 @@ def demo(
             show_default=False,
         ),
     ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="The sentence encoder of the texts: a folder with an ONNX model, or "
+            "module:function.",
+            show_default=False,
+        ),
+    ] = None,
     strategy: Annotated[Strategy | None, typer.Option(help="Run only this strategy.")] = None,
     budget: Annotated[
         float | None,
@@ -88,7 +96,7 @@ def demo(
     With --serve, the demo streams handwritten digits until it is stopped, and most requests are
     left for you. With --state, the next demo continues from the same state.
     """
-    _refuse_incomplete_records_options(records, label, id)
+    _refuse_incomplete_records_options(records, label, id, encoder)
     if serve:
         if as_json or html or records or strategy == Strategy.repeat_last:
             raise ConfigurationError(
@@ -98,29 +106,29 @@ def demo(
         _run_live_demo(strategy or Strategy.margin, budget, seed, state, port)
         return
     strategies = list(Strategy) if strategy is None else [strategy]
-    source = None if records is None or label is None else (records, label, id)
+    source = None if records is None or label is None else (records, label, id, encoder)
     _compare_strategies(
         strategies, source, 0.1 if budget is None else budget, seed, state, html, as_json=as_json
     )
 
 
 def _refuse_incomplete_records_options(
-    records: Path | None, label: str | None, id: str | None
+    records: Path | None, label: str | None, id: str | None, encoder: str | None
 ) -> None:
     if records is not None and label is None:
         raise ConfigurationError(
             f"demo {records}: which field holds the label is not said: give it as --label FIELD"
         )
-    if records is None and (label is not None or id is not None):
+    if records is None and any(one is not None for one in (label, id, encoder)):
         raise ConfigurationError(
-            "demo: --label and --id are of a file with your own records: name it first, as in "
-            "`streamboost demo records.jsonl --label is_fraud`"
+            "demo: --label, --id and --encoder are of a file with your own records: name it "
+            "first, as in `streamboost demo records.jsonl --label is_fraud`"
         )
 
 
 def _compare_strategies(
     strategies: Sequence[Strategy],
-    labelled_file: tuple[Path, str, str | None] | None,
+    labelled_file: tuple[Path, str, str | None, str | None] | None,
     budget: float,
     seed: int,
     state: Path | None,
@@ -130,8 +138,9 @@ def _compare_strategies(
 ) -> None:
     """Run the strategies in sequence and print their results.
 
-    `labelled_file` has the path of the user's records, the name of the label field, and the name of
-    the id field, or None. Without `labelled_file`, the records are image segments.
+    `labelled_file` has the path of the user's records, the name of the label field, the name of
+    the id field, or None, and the sentence encoder, or None. Without `labelled_file`, the records
+    are image segments.
     """
     from tempfile import TemporaryDirectory
 
@@ -158,7 +167,7 @@ def _compare_strategies(
         stream = (
             demo.load_image_segments()
             if labelled_file is None
-            else split_labelled_file(*labelled_file, folder)
+            else split_labelled_file(*labelled_file[:3], folder, labelled_file[3])
         )
         if stream.about:
             messages.print(escape_line(stream.about), markup=False, soft_wrap=True)

@@ -49,6 +49,7 @@ def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, child: C
     if child:
         exit_when_stdin_closes()
     import logging
+    from functools import partial
 
     from streamboost.pipelines.app.score import run_scorer
     from streamboost.pipelines.app.warmup import warm_up
@@ -58,18 +59,23 @@ def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, child: C
     from streamboost.pipelines.shutdown import Interrupted
 
     log_format.configure_logging(as_json=log_json, process_name=child)
-    log = logging.getLogger(__name__)
+    _log = logging.getLogger(__name__)
     try:
         config = load(path)
         stop = stop_on_signals(b"" if log_json or child else STOPPING)
         with stop.interruptible():
-            warm_up(log.info, [str(config.learner_config.settings["committee"]["estimator"])])
+            loading = partial(_log.info, extra={"event": "kernels_loading"})
+            warm_up(loading, [str(config.learner_config.settings["committee"]["estimator"])])
         with mask_secrets(config.mask):
-            log.info("%d records predicted", run_scorer(config, stop))
+            _log.info(
+                "%d records predicted", run_scorer(config, stop), extra={"event": "run_stopped"}
+            )
     except Interrupted:
-        log.warning("stopped while it waited: others continue")
+        _log.warning(
+            "stopped while it waited: others continue", extra={"event": "stopped_while_waiting"}
+        )
     except StreamBoostError as error:
         if not (log_json or child):
             raise
-        log.error("%s", error)
+        _log.error("%s", error, extra={"event": "run_failed"})
         raise typer.Exit(exit_code(error)) from None

@@ -43,8 +43,8 @@ Upgrade = Annotated[
     bool,
     typer.Option(
         "--upgrade",
-        help="Replay batches that another release of streamboost committed, without verifying the "
-        "results.",
+        help="Replay batches of another release of streamboost, or of another sentence encoder, "
+        "without verifying the results.",
     ),
 ]
 Rebuild = Annotated[bool, typer.Option("--rebuild", help="Rebuild a lost state folder.")]

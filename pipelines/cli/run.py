@@ -76,6 +76,7 @@ def run_pipeline(
     `child` is the name of this process in log lines, if several processes share a terminal.
     """
     import logging
+    from functools import partial
 
     from streamboost.pipelines.app import live
     from streamboost.pipelines.app import run as assembly
@@ -88,14 +89,15 @@ def run_pipeline(
     from streamboost.pipelines.shutdown import Interrupted
 
     handler = log_format.configure_logging(as_json=log_json, process_name=child)
-    log, report = logging.getLogger(__name__), RunLog()
+    _log, report = logging.getLogger(__name__), RunLog()
     try:
         config = load(path)
         report.quiet = not child and _can_show_status_line(config, log_json)
         said = live.ERASE.encode() * report.quiet + STOPPING
         stop = stop_on_signals(b"" if log_json or child else said)
         with stop.interruptible():
-            warm_up(log.info, [str(config.learner_config.settings["committee"]["estimator"])])
+            loading = partial(_log.info, extra={"event": "kernels_loading"})
+            warm_up(loading, [str(config.learner_config.settings["committee"]["estimator"])])
         line = live.show_status_line(config.state, handler) if report.quiet else nullcontext()
         with mask_secrets(config.mask), line, freeze_gc_after_recovery() as freezer:
             sequence = assembly.run(
@@ -115,7 +117,7 @@ def run_pipeline(
     except StreamBoostError as error:
         if not (log_json or child):
             raise
-        log.error("%s", error)
+        _log.error("%s", error, extra={"event": "run_failed"})
         raise typer.Exit(exit_code(error)) from None
 
 

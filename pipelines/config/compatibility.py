@@ -3,7 +3,8 @@
 Keys that may change between two runs on the same state:
 
 - [pipeline]: `state` (the folder may be moved), `batch_records`, `batch_labels`, `poll_interval`,
-  `checkpoint_every`, `checkpoint_copy`, `on_data_loss`, `keep_versions`
+  `checkpoint_every`, `checkpoint_copy`, `retention`, `on_data_loss`, `keep_versions`,
+  `encoder_threads`
 - [source] and [labels]: `follow`, `on_corrupt`
 - [kafka]: all keys except `transactions`
 - [schema_registry], [monitor], [serve], [label_studio], [decision]: all keys
@@ -42,6 +43,7 @@ __all__ = [
     "pipeline_name",
     "position_units",
     "refuse_incompatible_config",
+    "refuse_other_pipeline",
     "store_config",
     "unchangeable_settings",
     "verify_compatibility",
@@ -54,8 +56,10 @@ _PIPELINE = {
     "poll_interval",
     "checkpoint_every",
     "checkpoint_copy",
+    "retention",
     "on_data_loss",
     "keep_versions",
+    "encoder_threads",
 }
 _IRRELEVANT_SECTIONS = {"decision", "label_studio", "schema_registry", "serve"}
 """Sections that do not affect the state: they may be added, changed and removed."""
@@ -194,6 +198,15 @@ def pipeline_name(state: State) -> str | None:
     """Return the name of the state's pipeline, or None if the configuration is missing."""
     name = _load_stored_config(state).get("pipeline", {}).get("name")
     return None if name is None else str(name)
+
+
+def refuse_other_pipeline(config: Config, state: State) -> None:
+    """Raise StateError if `state` is that of a pipeline with another name."""
+    if (name := pipeline_name(state)) not in (None, config.name):
+        raise StateError(
+            f"{state.path} is the state of the pipeline {name!r}, and this is {config.name!r}: "
+            "name the file of that pipeline"
+        )
 
 
 def commits_to_kafka(state: State) -> bool:

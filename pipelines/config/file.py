@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from streamboost.encoders import SentenceEncoders
 from streamboost.errors import ConfigurationError
 from streamboost.escaping import escape_line
 from streamboost.pipelines.config import distributed, toml
@@ -109,6 +110,12 @@ class Config:
         """The context (paths, limits, [kafka]) with which sections open sources and sinks."""
         return self.sections.connector_context(self.folder)
 
+    @property
+    def encoders(self) -> SentenceEncoders:
+        """The loader of the fields' sentence encoders."""
+        threads = self.sections.pipeline.encoder_threads
+        return SentenceEncoders(self.folder, threads or _core_count())
+
     def resolve_path(self, path: str) -> Path:
         """Resolve `path` relative to the folder of the pipeline file."""
         return resolve_path(self.folder, path)
@@ -124,6 +131,13 @@ class Config:
     def tables_with_defaults(self) -> Tables:
         """Return all sections with defaults and environment values."""
         return _tables_with_defaults(self.sections, self._core)
+
+
+def _core_count() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def load(path: str | os.PathLike[str], *, learner: bool = True) -> Config:

@@ -13,11 +13,10 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from streamboost.boosting.estimator import BoostingClassifier
-from streamboost.boosting.reweighting.gamble import GambleClassifier
 from streamboost.connectors.messages.schema import Schema
+from streamboost.encoders import SentenceEncoders
 from streamboost.features import Features
 from streamboost.learner.estimators import Trainable, default_estimator
 from streamboost.learner.label_lags import LabelLags
@@ -30,6 +29,9 @@ from streamboost.query.config import QueryConfig
 from streamboost.query.strategies import UTILITIES
 from streamboost.stacking.experts import as_expert_names
 
+if TYPE_CHECKING:
+    from streamboost.boosting.committee_trainer import CommitteeTrainer
+
 __all__ = ["LearnerConfig", "build_learner_config", "check_pool_window"]
 
 Part = TypeVar("Part")
@@ -38,9 +40,16 @@ _BEGUN = {"first": 1_000, "promotion": "better"}
 """Defaults of [schedule] with an initial committee. It stays active until a committee trained on at
 least `first` labels makes no more errors on new labels."""
 
-KINDS: dict[str, Callable[[], Trainable]] = {
+
+def _gamble() -> "CommitteeTrainer":
+    from streamboost.boosting.reweighting.gamble import GambleClassifier
+
+    return GambleClassifier()
+
+
+KINDS: dict[str, Callable[[], "CommitteeTrainer"]] = {
     "sketch": default_estimator,
-    "gamble": GambleClassifier,
+    "gamble": _gamble,
 }
 STRATEGIES = (*UTILITIES, "all")
 EVERY_LABEL = {"strategy": "random", "budget": 1.0, "audit": 0.0, "mode": "stream"}
@@ -79,13 +88,22 @@ class LearnerConfig:
     query: QueryConfig
     settings: dict[str, dict[str, Any]]
 
-    def build_learner(self, schema: Schema, seed: int, on_conflict: str = "last") -> StreamLearner:
+    def build_learner(
+        self,
+        schema: Schema,
+        seed: int,
+        on_conflict: str = "last",
+        encoders: SentenceEncoders | None = None,
+    ) -> StreamLearner:
         """Return an untrained learner of these parts; `seed` seeds its random numbers.
 
-        `on_conflict` is the value of [labels] on_conflict.
+        `on_conflict` is the value of [labels] on_conflict. `encoders` loads the sentence encoders
+        of fields.
         """
         fields = schema.fields
-        mixed = None if isinstance(fields, str) or schema.numeric != "auto" else Features(fields)
+        mixed = None
+        if not isinstance(fields, str) and schema.numeric == "auto":
+            mixed = Features(fields, encoders=encoders)
         return StreamLearner(
             self.estimator,
             self.working_set,
@@ -183,11 +201,10 @@ def check_pool_window(query: QueryConfig, join_window: WindowSize) -> list[Probl
 
 def _build_estimator(kind: str, lags: int, **params: Any) -> Trainable:
     estimator = KINDS[kind]()
-    assert isinstance(estimator, BoostingClassifier)
     estimator.set_params(**params)
+    estimator.check_parameters()
     if lags:  # lagged labels are categories, in the columns before the record's features
         estimator.set_params(categorical_features=list(range(lags)))
-    estimator.check_parameters()
     return estimator
 
 

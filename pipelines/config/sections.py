@@ -32,6 +32,7 @@ from streamboost.pipelines.config.connectors.sqlite import (
     SqlitePredictionsOutput,
     SqliteRequestsOutput,
 )
+from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.state.folder import LOG
 
 __all__ = ["Sections", "field_declarations"]
@@ -72,6 +73,15 @@ def _check_url(value: str) -> str:
     return value
 
 
+def _check_retention(value: Any) -> Any:
+    if value != "none":
+        try:
+            WindowSize.parse(value)
+        except ValueError as error:
+            raise ValueError(f'{error}, or "none"') from None
+    return value
+
+
 class PipelineSection(Section):
     """[pipeline]: settings of the pipeline as a whole."""
 
@@ -100,6 +110,11 @@ class PipelineSection(Section):
         description="folder or URL, such as s3://..., that receives copies of the checkpoints",
         examples=["copies"],
     )
+    retention: Annotated[Any, PlainValidator(_check_retention)] = Field(
+        "30d",
+        description="age, in time or records, at which messages and journal entries are deleted "
+        'from the log in the state folder; "none": never',
+    )
     on_data_loss: Literal["fail", "continue"] = Field(
         "fail",
         description="reaction of a restart to messages that were deleted before their replay",
@@ -107,6 +122,14 @@ class PipelineSection(Section):
     keep_versions: int = Field(
         10, ge=1, description="number of committee versions that are kept for a rollback"
     )
+    encoder_threads: int = Field(
+        0, ge=0, description="number of texts that are encoded at the same time; 0: one per core"
+    )
+
+    @property
+    def retention_window(self) -> WindowSize | None:
+        """The retention of the log; None: nothing is deleted."""
+        return None if self.retention == "none" else WindowSize.parse(self.retention)
 
 
 class SchemaSection(Section):

@@ -278,6 +278,7 @@ def _newest_event_groups(view: StatusSnapshot) -> list[EventGroup]:
     """Return the newest drifts and deployments in the time range, `MOST_MARKS` of each at most."""
     (start, end), groups = view.span.bounds(view.points), []
     for kind, group in (
+        ("change", EventGroup("change of the stream", (), "bad")),
         ("drift", EventGroup("drift", (), "bad")),
         ("promoted", EventGroup("new version", (), "grey", ticks=True)),
     ):

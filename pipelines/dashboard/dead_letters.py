@@ -13,7 +13,7 @@ from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import DataError, StreamBoostError
 from streamboost.features.paths import path_getter
 from streamboost.pipelines.dashboard.view import page_address
-from streamboost.pipelines.dashboard.widgets import BidiText, ResendEditor, Tag
+from streamboost.pipelines.dashboard.widgets import BidiText, ResendEditor, Tag, event_fields
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.blind import HIDDEN
 from streamboost.pipelines.service.labelling.served import ServedPipeline
@@ -103,7 +103,7 @@ def _show_dead_letter(
         else:
 
             async def resend_corrected(event: GenericEventArguments) -> None:
-                text = str((event.args or {}).get("text", ""))
+                text = str(event_fields(event).get("text", ""))
                 try:
                     await asyncio.to_thread(resend_dead_letter, letter, text, served, person)
                 except StreamBoostError as error:

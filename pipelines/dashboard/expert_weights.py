@@ -26,7 +26,9 @@ _EXPERTS = {
     "transitions": "label transition frequencies",
     "linear": "a linear model of the numbers",
     "text": "linear models of the texts",
+    "vector": "a logistic regression on the vectors, near the class means",
     "young": "committees trained on the newest labels only",
+    "runs": "the records before, where successive records have one class",
 }
 
 

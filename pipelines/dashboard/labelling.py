@@ -29,6 +29,7 @@ from streamboost.pipelines.dashboard.widgets import (
     BidiText,
     DataTable,
     Tag,
+    event_fields,
 )
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.progress import LabellingProgress
@@ -153,7 +154,7 @@ class LabellingPage:
 
         A new class whose name resembles a known class has to be confirmed first.
         """
-        given: Mapping[str, Any] = event.args if isinstance(event.args, dict) else {}
+        given = event_fields(event)
         async with self._busy:
             if given.get("turn") != self._turn:
                 return
@@ -193,7 +194,7 @@ class LabellingPage:
 
     async def _on_correction_start(self, event: GenericEventArguments) -> None:
         """Start a correction of the past answer that the annotator selected."""
-        number = event.args.get("number")
+        number = event_fields(event).get("number")
         async with self._busy:
             await self._start_correction(
                 next((e for e in self._entries if e.number == number), None)

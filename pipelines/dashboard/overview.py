@@ -1,5 +1,6 @@
 """Dashboard of one pipeline with live charts and tables, and the overview of several pipelines."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -90,10 +91,13 @@ class Dashboard:
 
     def _on_zoom(self, event: GenericEventArguments) -> None:
         """Show the time range that the user dragged over, if it has at least `SHORTEST` ms."""
-        start, end = sorted(int(one) for one in event.args)
-        if end - start >= SHORTEST:
-            self._span = TimeRange(start=start, end=end)
-            self._draw_panels(with_tables=False)
+        match event.args:
+            case [int() | float() as one, int() | float() as other] if (
+                SHORTEST <= abs(one - other) < math.inf
+            ):
+                start, end = sorted((int(one), int(other)))
+                self._span = TimeRange(start=start, end=end)
+                self._draw_panels(with_tables=False)
 
 
 SHORTEST = 2_000

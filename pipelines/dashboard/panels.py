@@ -126,7 +126,7 @@ PANELS: tuple[tuple[str, str, Kind, BuildContent], ...] = (
     ),
     (
         "Committee history",
-        "Trainings, deployments, drift and commands, newest first.",
+        "Trainings, deployments, detected changes and commands, newest first.",
         "table",
         tables.committee_history_table,
     ),

@@ -35,6 +35,13 @@ _log = logging.getLogger(__name__)
 PATIENCE = 30.0
 """Timeout in seconds for building a page on a busy machine."""
 
+RECONNECT_TIMEOUT = 10.0
+"""Seconds after which the page of a lost connection is deleted, and loaded again if it comes back.
+
+Pings follow from it: every 8 s, each to be answered within 4 s. A closed labelling page releases
+its lease after this time.
+"""
+
 
 def add_pages(app: FastAPI, pipelines: Sequence[ServedPipeline]) -> None:
     """Add the dashboard, labelling and drill-down pages to `app`, after all its other routes.
@@ -68,7 +75,8 @@ def add_pages(app: FastAPI, pipelines: Sequence[ServedPipeline]) -> None:
         tailwind=False,
         show_welcome_message=False,
         binding_refresh_interval=None,
-        message_history_length=50,
+        reconnect_timeout=RECONNECT_TIMEOUT,
+        message_history_length=200,
         # Level 9 takes three times as long for a tenth less, and each visit compresses a megabyte.
         gzip_middleware_factory=partial(GZipMiddleware, compresslevel=4),
     )
@@ -169,7 +177,9 @@ def _not_found_response(request: Request, error: Exception) -> Response:
 
 
 def _server_error_response(request: Request, error: Exception) -> Response:
-    _log.error("%s could not be shown", request.url.path, exc_info=error)
+    _log.error(
+        "%s could not be shown", request.url.path, exc_info=error, extra={"event": "page_failed"}
+    )
     return PlainTextResponse("500 Internal Server Error: see the log of `streamboost serve`\n", 500)
 
 

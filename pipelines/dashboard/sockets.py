@@ -70,7 +70,9 @@ def _reject_events_of_other_logins(handler: Callable[..., Any]) -> Callable[...,
             return await done if isawaitable(done) else done
         except (KeyError, TypeError, ValueError) as error:
             # NiceGUI catches errors of our own handlers and logs their traceback.
-            _log.warning("malformed websocket event: %r", error)
+            _log.warning(
+                "malformed websocket event: %r", error, extra={"event": "websocket_event_malformed"}
+            )
             return False
 
     return handle_event
@@ -92,7 +94,11 @@ def _belongs_to_other_login(page_id: str, environ: dict[str, Any]) -> bool:
     asking: User = environ["asgi.scope"]["state"]["person"]
     if client is None or client.request.state.person == asking:
         return False
-    _log.warning("%s sends events of a page that another login made", asking.name)
+    _log.warning(
+        "%s sends events of a page that another login made",
+        asking.name,
+        extra={"event": "websocket_event_foreign"},
+    )
     return True
 
 

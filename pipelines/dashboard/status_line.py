@@ -109,7 +109,7 @@ def pipeline_status(view: StatusSnapshot, now: float) -> PipelineStatus:
 
 
 def _warnings_for_status_line(view: StatusSnapshot) -> list[Notice]:
-    """Return the warnings: paused training, regression, drift, annotator disagreement."""
+    """Return the warnings: paused training, regression, change, drift, disagreement."""
     name, found = view.document("pipeline").get("name"), []
     if view.document("learner").get("paused"):
         found.append(Notice("Paused", "training is paused", page_address("/versions", name)))
@@ -119,6 +119,9 @@ def _warnings_for_status_line(view: StatusSnapshot) -> list[Notice]:
         more += " other classes" * (len(others) > 1)
         link = f"{page_address('/versions', name, a=fell.version)}#since"
         found.append(Notice("Regression", f"recall of {first}{more} fell", link))
+    if (change := view.document("changes").get("newest")) and _recent_committees_lead(view):
+        said = f"the stream changed before label {change['since_labels'] + 1:,}"
+        found.append(Notice("Change", said, f"{page_address('/', name)}#expert-weights"))
     if moved := shifted_features(view):
         link = page_address("/features", name, feature=moved[0])
         found.append(Notice("Feature drift", shift_summary(view), link))
@@ -129,6 +132,12 @@ def _warnings_for_status_line(view: StatusSnapshot) -> list[Notice]:
             Notice("Annotator disagreement", said, f"{page_address('/', name)}#annotators")
         )
     return found
+
+
+def _recent_committees_lead(view: StatusSnapshot) -> bool:
+    """Return whether the committees trained on the newest labels have the largest weight."""
+    weights: Mapping[str, float] = view.document("experts")
+    return bool(weights) and max(weights, key=weights.__getitem__) == "young"
 
 
 def _last_batch_texts(last_commit: float | None) -> tuple[str, ...]:

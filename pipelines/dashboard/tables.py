@@ -275,7 +275,7 @@ def latency_table(view: StatusSnapshot) -> Table:
 
 
 def committee_history_table(view: StatusSnapshot) -> Table:
-    """Build the table of events (trainings, promotions, drifts, commands), the newest first."""
+    """Build the table of events (such as trainings, changes and commands), the newest first."""
     columns = [
         Column("When", "words"),
         Column("Event", "words"),
@@ -331,4 +331,4 @@ def _event_text(event: Mapping[str, Any], origins: Mapping[int, int]) -> str:
         return f"Version {version} deployed{before}"
     if kind in ("trained", "drift"):
         return f"{'Drift detected; v' if kind == 'drift' else 'V'}ersion {version} in training"
-    return "Error" if kind == "trouble" else kind.capitalize()
+    return {"trouble": "Error", "change": "Change detected"}.get(kind, kind.capitalize())

@@ -18,6 +18,7 @@ import nicegui.elements.echart
 from nicegui import ui
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
+from nicegui.events import GenericEventArguments
 
 from streamboost.pipelines.dashboard.charts import Curves
 from streamboost.pipelines.dashboard.tables import Cell, Table
@@ -36,6 +37,7 @@ __all__ = [
     "Tag",
     "ThemeSelector",
     "TimeRangeSelector",
+    "event_fields",
     "json_cells",
     "show_summary_and_table",
     "show_table",
@@ -44,6 +46,11 @@ __all__ = [
 _CELL = tuple(field.name for field in fields(Cell))
 STATIC = Path(__file__).parent / "static"
 ECHARTS = Path(nicegui.elements.echart.__file__).parent / "dist"
+
+
+def event_fields(event: GenericEventArguments) -> Mapping[str, Any]:
+    """Return the fields of a browser's event; none if it sent anything but an object."""
+    return event.args if isinstance(event.args, dict) else {}
 
 
 class Tag(TextElement):

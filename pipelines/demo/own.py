@@ -3,22 +3,30 @@
 The labels are removed from the records, so that a run gets a label only after its request.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source
-from streamboost.connectors.messages.decoding import explain_decode_error, is_valid_field_name
+from streamboost.connectors.messages.decoding import (
+    decode_json_object,
+    explain_decode_error,
+    is_valid_field_name,
+)
 from streamboost.connectors.messages.inference import absent_fields_error
 from streamboost.connectors.messages.labels import LONGEST_LABEL
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.connectors.oracle.table import json_label_as_text
 from streamboost.errors import ConfigurationError, DataError, StateError
+from streamboost.features.inference import infer_fields
+from streamboost.pipelines.app.first_records import INFERRED_FROM
 from streamboost.pipelines.config.file import Tables
 from streamboost.pipelines.demo.compare import DELAY, LabelledStream
 
@@ -172,7 +180,9 @@ class RecordSplitter:
         )
 
 
-def split_labelled_file(path: Path, label: str, id: str | None, folder: Path) -> LabelledStream:
+def split_labelled_file(
+    path: Path, label: str, id: str | None, folder: Path, encoder: str | None = None
+) -> LabelledStream:
     """Split a file into a records file and a labels file in `folder`; return a `LabelledStream`.
 
     Parameters
@@ -180,11 +190,13 @@ def split_labelled_file(path: Path, label: str, id: str | None, folder: Path) ->
     path : JSON Lines, CSV, either of them compressed (.gz), or Parquet
     label : the field with the label
     id : the field with the record's id; None: the line number is the id
+    encoder : sentence encoder of all texts, relative to the current folder; None: no encoder
 
     Raises
     ------
     ConfigurationError, DataError
-        If the file lacks the fields, or nothing can be learned from its labels.
+        If the file lacks the fields, or nothing can be learned from its labels, or there is an
+        encoder and no text.
     ConnectorError
         If the file cannot be read.
     """
@@ -202,6 +214,7 @@ def split_labelled_file(path: Path, label: str, id: str | None, folder: Path) ->
                 own, path, [label, *([] if id is None else [id])], records, answers
             )
         about = own.summary()
+        fields = {} if encoder is None else _encoded_fields(path, written[0], encoder)
     except BaseException:
         for file in written:  # left-over files would look like an earlier demo
             file.unlink(missing_ok=True)
@@ -210,8 +223,31 @@ def split_labelled_file(path: Path, label: str, id: str | None, folder: Path) ->
         "source": {"connector": "files", "path": f"../{RECORDS}"},
         "labels": {"connector": "oracle", "path": f"../{ANSWERS}", "delay": DELAY},
     }
+    if fields:
+        sections["schema"] = {"fields": fields}
     batch = min(max(len(own.truth) // 200, 10), 100)
     return LabelledStream(path.name, own.truth, sections, about, batch)
+
+
+def _encoded_fields(path: Path, records: Path, encoder: str) -> dict[str, Any]:
+    """Return the declarations of the text fields in the file `records`, with the encoder.
+
+    `path` is the user's file, for the error message.
+    """
+    place = Path(encoder).expanduser().absolute()
+    if not place.exists():  # a function, whose module may be in the current folder
+        sys.path.insert(0, str(Path.cwd()))
+    with records.open("rb") as lines:
+        sample = [decode_json_object(line) for line in islice(lines, INFERRED_FROM)]
+    inferred = infer_fields(sample, reserved=["id"]).fields
+    names = [name for name, field in inferred.items() if field.kind == "text"]
+    if not names:
+        raise ConfigurationError(
+            f"--encoder {encoder}: no field of {path} has texts of several words: leave the "
+            "encoder out, or name another file"
+        )
+    name = str(place) if place.exists() else encoder
+    return {field: {"type": "text", "encoder": name} for field in names}
 
 
 def refuse_invalid_field_names(label: str, id: str | None) -> None:

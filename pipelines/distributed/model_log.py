@@ -150,6 +150,8 @@ class ModelLogReader:
         learner.load_scoring_state(
             {name: a for _, arrays in tables.values() for name, a in arrays.items()}
         )
+        if learner.features is not None:
+            learner.features.refuse_other_encoders()
         return ModelSnapshot(manifest.edition, schema, learner)
 
     def _decode_table(self, table: str, digest: str, blob: bytes) -> Arrays:

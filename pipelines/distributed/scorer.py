@@ -97,12 +97,16 @@ class Scorer:
                 with self._stop.interruptible():
                     self.run_once()
             except PartitionsRevokedError as error:
-                _log.info("%s; the committed state is read again", error)
+                _log.info(
+                    "%s; the committed state is read again",
+                    error,
+                    extra={"event": "partitions_revoked"},
+                )
             except ConnectorError as error:
                 if not error.retriable:
                     raise
                 if not self.is_waiting:
-                    _log.warning(WAITING, error)
+                    _log.warning(WAITING, error, extra={"event": "retry_started"})
                 self.is_waiting = True
                 self._stop.wait(self._poll_interval)
 
@@ -150,7 +154,7 @@ class Scorer:
     def _log_reason_and_wait(self, reason: str) -> None:
         """Wait for one poll interval; log the reason at the first of consecutive waits."""
         if not self.is_waiting:
-            _log.info("%s: waiting", reason)
+            _log.info("%s: waiting", reason, extra={"event": "scorer_waiting"})
         self.is_waiting = True
         self._stop.wait(self._poll_interval)
 
@@ -198,7 +202,12 @@ class Scorer:
                 task.restore(self._read_retained_messages(partition, *task.replay_range), edition)
             task.next, task.gap = self._seek_partition(partition, task.next)
             self.tasks[partition] = task
-            _log.info("partition %d from offset %d on", partition, task.next)
+            _log.info(
+                "partition %d from offset %d on",
+                partition,
+                task.next,
+                extra={"event": "partition_assigned"},
+            )
 
     def _read_retained_messages(self, partition: int, start: int, end: int) -> list[Message]:
         """Read the messages of a partition with offsets in [start, end) again."""
@@ -226,7 +235,7 @@ class Scorer:
             start = self._member.beginning_offset(partition)
             if self._on_data_loss != "continue" or offset is None or start <= offset:
                 raise
-            _log.error("%s. They are passed over", error)
+            _log.error("%s. They are passed over", error, extra={"event": "offsets_deleted"})
             return self._member.seek(partition, start), [offset, start]
 
     def _predict_and_commit(
@@ -245,7 +254,7 @@ class Scorer:
         places = {partition: step.end for partition, step in steps.items()}
         self._member.commit(self._output_messages(steps), places, polled)
         if self.is_waiting:
-            _log.info(RECOVERED)
+            _log.info(RECOVERED, extra={"event": "retry_succeeded"})
         self.is_waiting = False
         n = sum(step.records for step in steps.values())
         self.records += n

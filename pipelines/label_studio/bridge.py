@@ -2,13 +2,19 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from streamboost.connectors.base import Sink, Source, write_and_flush
 from streamboost.connectors.label_studio.api import RequestRefusedError
-from streamboost.connectors.label_studio.project import Choices, LabelStudioProject, LabelStudioTask
+from streamboost.connectors.label_studio.project import (
+    Choices,
+    LabelStudioAnswer,
+    LabelStudioProject,
+    LabelStudioTask,
+)
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError
@@ -24,9 +30,6 @@ from streamboost.pipelines.status.reader import StatusReader
 __all__ = ["Bridge", "to_integer_label"]
 
 _log = logging.getLogger(__name__)
-
-SOURCE = "label studio"
-"""Source of the labels that the bridge writes."""
 
 PATIENCE = 60.0
 """Seconds after which a sent task that cannot be found counts as not created."""
@@ -56,6 +59,8 @@ class Bridge:
         further fields, and stay when their requests expire.
     schema
         Schema of label messages.
+    on_conflict
+        Rule by which the pipeline chooses between several labels of a record.
     """
 
     def __init__(
@@ -69,6 +74,7 @@ class Bridge:
         answers: Sink,
         status: StatusReader | None,
         schema: Schema,
+        on_conflict: str,
     ) -> None:
         self._name = name
         self._project = project
@@ -80,6 +86,7 @@ class Bridge:
         self._answers = answers
         self._status = status
         self._schema = schema
+        self._on_conflict = on_conflict
         self._logged: set[str] = set()
         self._key_prefix = task_store.key_prefix(name)
         task_store.mark_unsent(task_store.entries("refused"))
@@ -126,17 +133,31 @@ class Bridge:
         try:
             request = read_request(payload)
         except msgspec.MsgspecError as error:
-            _log.warning("a request is passed over, as it cannot be read: %s", error)
+            _log.warning(
+                "a request is passed over, as it cannot be read: %s",
+                error,
+                extra={"event": "request_unreadable"},
+            )
             return
         key = f"{self._key_prefix}/{request.sequence}/{request.id}"
         yield TaskEntry(key, request.id, request.sequence, payload)
 
     def _read_labels(self) -> None:
         while messages := self._labels.poll(_TOGETHER):
-            ids = self._schema.decode_labels(messages).labels.ids
+            labels = self._schema.decode_labels(messages).labels
+            annotators: dict[str, list[str | None]] = {}
+            for id, annotator in zip(labels.ids, labels.sources, strict=True):
+                annotators.setdefault(id, []).append(annotator)
+            answered = {
+                entry.key: {
+                    *entry.answered_by,
+                    *filter(read_request(entry.request).is_answered_by, annotators[entry.id]),
+                }
+                for entry in self._task_store.entries_for_records(labels.ids)
+            }
             source = self._labels
             self._task_store.mark_answered(
-                "labels", source.position(), ids, source.content_fingerprint
+                "labels", source.position(), answered, source.content_fingerprint
             )
         self._labels.release_resources()
 
@@ -177,6 +198,7 @@ class Bridge:
     def _close_requests(self, request_state: RequestState | None) -> None:
         """Close answered and expired requests, and delete their tasks that nobody has started.
 
+        A request whose task was started stays at the stage "expired" until the task is finished.
         Without `request_state`, no request counts as expired.
         """
 
@@ -184,16 +206,15 @@ class Bridge:
             return request_state is not None and request_state.is_closed(entry)
 
         waiting = self._task_store.entries("new") + self._task_store.entries("refused")
-        self._task_store.mark_done([one for one in waiting if one.answered or has_expired(one)])
+        self._task_store.mark_done([one for one in waiting if one.answered_by or has_expired(one)])
         closed = [
-            one for one in self._task_store.entries("open") if one.answered or has_expired(one)
+            one for one in self._task_store.entries("open") if one.answered_by or has_expired(one)
         ]
-        closed += [one for one in self._task_store.entries("expired") if one.answered]
         begun = set()
         for entry, task in self._existing_tasks(closed):
             if not task.is_touched:
                 self._project.delete_task(task.id)
-            elif not entry.answered:
+            else:
                 begun.add(entry.key)
         self._task_store.mark_expired(one for one in closed if one.key in begun)
         self._task_store.mark_done([one for one in closed if one.key not in begun])
@@ -258,6 +279,7 @@ class Bridge:
             "`streamboost label-studio` is restarted: %s",
             entry.id,
             error,
+            extra={"event": "task_rejected"},
         )
 
     def _warn_of_missing_interface_fields(self, request_state: RequestState | None) -> None:
@@ -271,10 +293,10 @@ class Bridge:
         """Log a warning, unless the same text was logged before."""
         if warning not in self._logged:
             self._logged.add(warning)
-            _log.warning("%s", warning)
+            _log.warning("%s", warning, extra={"event": "labelling_interface_incomplete"})
 
     def _write_new_labels(self) -> None:
-        """Write the labels of finished tasks; each request is closed directly after its label."""
+        """Write the labels of finished tasks; each request is closed directly after its labels."""
         entries = self._task_store.entries("open") + self._task_store.entries("expired")
         found = self._existing_tasks(entries)
         there = {entry.key for entry, _ in found}
@@ -285,22 +307,60 @@ class Bridge:
                 self._project.where,
                 len(gone),
                 self._task_store.add_to_counter("gone", len(gone)),
+                extra={"event": "tasks_missing"},
             )
-        done = [(entry, task) for entry, task in found if task.label is not None]
-        for entry, task in done:
-            label = self._choice_to_label(task.label or "")
-            answer = Label(entry.id, label, task.time, SOURCE)
-            write_and_flush(self._answers, [self._schema.encode_label(answer)])
+        done = [(entry, self._usable_answers(entry, task)) for entry, task in found if task.answers]
+        done = [(entry, answers) for entry, answers in done if answers]
+        for entry, answers in done:
+            labels = [
+                Label(entry.id, self._choice_to_label(one.label), one.time, one.annotator)
+                for one in self._in_writing_order(answers)
+                if one.annotator not in entry.answered_by  # else written before a kill
+            ]
+            write_and_flush(self._answers, [self._schema.encode_label(label) for label in labels])
             self._task_store.mark_done([entry])
         if done:
-            _log.info("%d answers from %s", len(done), self._project.where)
-        if late := sum(entry.stage == "expired" for entry, _ in done):
+            _log.info(
+                "%d answers from %s",
+                len(done),
+                self._project.where,
+                extra={"event": "answers_received"},
+            )
+        if late := sum(entry.stage == "expired" and not entry.answered_by for entry, _ in done):
             _log.warning(
                 "%d of them came too late, as their requests had expired: the pipeline counts them "
                 "and learns nothing of them; so far %d",
                 late,
                 self._task_store.add_to_counter("expired", late),
+                extra={"event": "answers_late"},
             )
+
+    def _usable_answers(self, entry: TaskEntry, task: LabelStudioTask) -> list[LabelStudioAnswer]:
+        """Return the answers of annotators who may answer the request of `entry`.
+
+        If there is none, the task stays open for other annotators, and a warning is logged.
+        """
+        request = read_request(entry.request)
+        usable = [one for one in task.answers if request.is_answered_by(one.annotator)]
+        if not usable:
+            self._warn_once(
+                f"{self._project.where}: task {task.id} is answered only by annotators who must "
+                "not answer, which is not written; let another annotator open it in the Data "
+                f"Manager, but none of {', '.join(request.excluded_annotators or ())}"
+            )
+        return usable
+
+    def _in_writing_order(self, answers: Sequence[LabelStudioAnswer]) -> list[LabelStudioAnswer]:
+        """Return `answers` in the order in which the most frequent label holds in the pipeline.
+
+        In a tie, the label that was given first holds.
+        """
+        ((majority, _),) = Counter(one.label for one in answers).most_common(1)
+        return sorted(
+            answers,
+            key=lambda one: one.label == majority,
+            reverse=self._on_conflict != "last",
+        )
 
     def _choice_to_label(self, choice: str) -> str | int:
         return (

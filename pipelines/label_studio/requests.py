@@ -14,7 +14,7 @@ from streamboost.pipelines.status.reader import StatusReader
 
 __all__ = ["RequestMessage", "RequestState", "build_task", "missing_variables", "read_request"]
 
-_FIELDS = ("id", "features", "guess", "probability", "utility", KEY)
+_FIELDS = ("id", "features", "guess", "probability", "utility", "excluded_annotators", KEY)
 """Keys in the data of every task."""
 
 
@@ -27,6 +27,17 @@ class RequestMessage(msgspec.Struct):
     probabilities: dict[str, float | None]
     utility: float
     sequence: int
+    excluded_annotators: list[str] | None = None
+
+    def is_answered_by(self, annotator: str | None) -> bool:
+        """Return whether a label of `annotator` (None: unknown) answers this request.
+
+        Any label answers a first request. A relabel request, which has `excluded_annotators`, is
+        answered by another known annotator only. The pipeline lists those who labelled the record,
+        so that earlier labels do not answer, in whatever order the streams are read.
+        """
+        excluded = self.excluded_annotators
+        return excluded is None or (annotator is not None and annotator not in excluded)
 
 
 read_request = msgspec.json.Decoder(RequestMessage).decode
@@ -81,6 +92,7 @@ def build_task(
         "guess": guess or "nothing yet",
         "probability": sure,
         "utility": request.utility,
+        "excluded_annotators": ", ".join(request.excluded_annotators or ()),
     }
     add_missing_fields(data, choices.variables)
     data[KEY] = entry.key

@@ -6,8 +6,10 @@ labels to the pipeline's labels source. Its failures do not affect the guarantee
 A request is stored in ``label_studio.db`` before its task is sent, and its task is identified by
 the key in its data; other tasks are ignored. If a send has an unknown result, the project is
 searched for the task before a retry. Written labels are read back from the labels source, so that
-no label is written twice. The task of a closed request is deleted, unless an annotator has started
-it: the answer is then written, too, and the pipeline counts it.
+no label is written twice. A relabel request is answered only by annotators that it does not
+exclude, as the labels source also holds the label in question. The task of a closed request is
+deleted, unless an annotator has started it: the answer is then written, too, and the pipeline
+counts it.
 """
 
 import logging
@@ -67,7 +69,10 @@ def run(config: Config, stop: StopToken, *, once: bool = False) -> None:
             else:
                 _run_repeatedly(create_bridge, stop, section.poll_interval)
     except Interrupted:
-        _log.warning("stopped while waiting: the next run continues from there")
+        _log.warning(
+            "stopped while waiting: the next run continues from there",
+            extra={"event": "stopped_while_waiting"},
+        )
 
 
 @contextmanager
@@ -95,7 +100,11 @@ def _run_repeatedly(create_bridge: Callable[[], Bridge], stop: StopToken, interv
             rest = interval
         except UnavailableError as error:
             if rest <= interval:
-                _log.warning("%s. It is tried again until it succeeds", error)
+                _log.warning(
+                    "%s. It is tried again until it succeeds",
+                    error,
+                    extra={"event": "retry_started"},
+                )
             rest = min(2 * max(rest, interval), max(_LONGEST_REST, 2 * interval))
         stop.wait(rest)
 
@@ -105,7 +114,12 @@ def _create_bridge(
 ) -> Bridge:
     studio, _ = open_project(config)
     publishes = config.sections.monitor.publish_every > 0
-    _log.info("%s: people answer in %s; Ctrl-C stops", config.name, studio.where)
+    _log.info(
+        "%s: people answer in %s; Ctrl-C stops",
+        config.name,
+        studio.where,
+        extra={"event": "bridge_started"},
+    )
     return Bridge(
         config.name,
         studio,
@@ -116,4 +130,5 @@ def _create_bridge(
         answers,
         StatusReader(config.state) if publishes else None,
         config.sections.build_schema(),
+        config.sections.labels.on_conflict,
     )

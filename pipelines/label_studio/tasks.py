@@ -7,12 +7,12 @@ numbers to other tasks.
 
 import fcntl
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -28,17 +28,17 @@ TaskStage = Literal["new", "sent", "open", "expired", "refused", "done"]
 """Stages of a request: new, sent, open once the number of its task is known, and finally done.
 
 A refused request waits for another labelling interface. An expired request, whose task an annotator
-had started, waits for the answer, which the pipeline will count.
+had started when the request expired or was answered elsewhere, waits for that annotator's answer.
 """
 
 KEPT = 100_000
 """Number of requests kept after they are done, so that a replay creates no second task."""
 
-_FORMAT = 1
+_FORMAT = 2
 _TABLES = (
     "CREATE TABLE requests (number INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, "
     "id TEXT NOT NULL, sequence INTEGER NOT NULL, request BLOB, stage TEXT NOT NULL, "
-    "task INTEGER, sent REAL, answered INTEGER NOT NULL DEFAULT 0, reason TEXT)",
+    "task INTEGER, sent REAL, answered_by TEXT NOT NULL DEFAULT '[]', reason TEXT)",
     "CREATE INDEX by_id ON requests (id)",
     "CREATE INDEX in_hand ON requests (stage) WHERE stage != 'done'",
     "CREATE TABLE positions (source TEXT PRIMARY KEY, position TEXT NOT NULL)",
@@ -47,9 +47,10 @@ _TABLES = (
     f"PRAGMA user_version = {_FORMAT}",
 )
 
-_COLUMNS = "key, id, sequence, request, stage, task, sent, answered"
+_COLUMNS = "key, id, sequence, request, stage, task, sent, answered_by"
 
 _position = msgspec.json.Decoder(Position).decode
+_sources = msgspec.json.Decoder(tuple[str | None, ...]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,8 @@ class TaskEntry:
         Number of the task in Label Studio.
     sent
         Time at which the task was sent, in seconds since the epoch.
-    answered
-        Whether a label of the record has been read.
+    answered_by
+        The sources of the labels read that answer the request; None is an unknown source.
     """
 
     key: str
@@ -81,7 +82,7 @@ class TaskEntry:
     stage: TaskStage = "new"
     task: int | None = None
     sent: float | None = None
-    answered: bool = False
+    answered_by: tuple[str | None, ...] = ()
 
 
 class TaskStore:
@@ -157,13 +158,17 @@ class TaskStore:
             _store_source_position(connection, source, position, bookmark)
 
     def mark_answered(
-        self, source: str, position: Position, ids: Sequence[str], bookmark: str | None = None
+        self,
+        source: str,
+        position: Position,
+        answered_by: Mapping[str, Collection[str | None]],
+        bookmark: str | None = None,
     ) -> None:
-        """Mark the requests for records `ids` as answered; store the position of `source`."""
+        """Store who answered requests, by request key; store position and bookmark of `source`."""
         with self._write_transaction() as connection:
             connection.executemany(
-                "UPDATE requests SET answered = 1 WHERE id = ? AND stage != 'done'",
-                ((id,) for id in ids),
+                "UPDATE requests SET answered_by = ? WHERE key = ?",
+                ((msgspec.json.encode([*by]).decode(), key) for key, by in answered_by.items()),
             )
             _store_source_position(connection, source, position, bookmark)
 
@@ -174,7 +179,17 @@ class TaskStore:
                 f"SELECT {_COLUMNS} FROM requests WHERE stage = ? ORDER BY number",
                 (stage,),
             ).fetchall()
-        return [TaskEntry(*columns) for columns in found]
+        return [_entry(row) for row in found]
+
+    def entries_for_records(self, ids: Sequence[str]) -> list[TaskEntry]:
+        """Return the requests for the records `ids` that are not done, the oldest first."""
+        with self._write_transaction() as connection:
+            found = connection.execute(
+                f"SELECT {_COLUMNS} FROM requests WHERE stage != 'done' "
+                "AND id IN (SELECT value FROM json_each(?)) ORDER BY number",
+                (msgspec.json.encode(ids).decode(),),
+            ).fetchall()
+        return [_entry(row) for row in found]
 
     def mark_sent(self, entries: Iterable[TaskEntry], time_sent: float) -> None:
         """Mark `entries` as sent, before their tasks are created."""
@@ -245,6 +260,11 @@ class TaskStore:
                     "file away, and delete the tasks that wait for answers"
                 )
             yield connection
+
+
+def _entry(row: tuple[Any, ...]) -> TaskEntry:
+    key, id, sequence, request, stage, task, sent, answered_by = row
+    return TaskEntry(key, id, sequence, request, stage, task, sent, _sources(answered_by))
 
 
 def _store_source_position(

@@ -22,6 +22,9 @@ __all__ = [
     "text_formatter",
 ]
 
+OTHER_EVENT = "other"
+"""Event of the messages of other libraries."""
+
 _TEXT = "%(asctime)s %(levelname)s [%(sequence)s] %(message)s"
 
 
@@ -73,7 +76,9 @@ class _TextFormatter(EscapingFormatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """JSON formatter: `time`, `level`, `sequence`, `logger`, `message`, and `trace` of an error.
+    """JSON formatter: time, level, sequence, logger, event and message; `trace` of an error.
+
+    The event is a name that stays the same when the message changes.
 
     If `process_name` is given, it is the value of the key `worker`.
     """
@@ -90,6 +95,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "sequence": getattr(record, "sequence", 0),
             "logger": record.name,
+            "event": getattr(record, "event", OTHER_EVENT),
             "message": record.getMessage(),
             **self._process_name,
         }

@@ -1,8 +1,10 @@
 """Prometheus metrics of a running pipeline."""
 
 import math
+import shutil
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, get_args
 
 from prometheus_client import (
@@ -22,6 +24,8 @@ from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.runner.label_join import IGNORED
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.runner.runner import Runner
+from streamboost.pipelines.state.checkpoints import Checkpoints
+from streamboost.pipelines.state.folder import LOG
 
 __all__ = ["Metrics"]
 
@@ -79,6 +83,7 @@ class Metrics(Observer):
         self._trainings = self._create_counter(
             "trainings", "Trainings started.", "kind", get_args(Kind)
         )
+        self._changes = self._create_counter("changes", "Changes of the stream detected.")
         self._seconds = Histogram(
             "streamboost_batch_seconds",
             "From reading a batch to its commit.",
@@ -88,6 +93,27 @@ class Metrics(Observer):
         self._committed = self._create_gauge(
             "last_commit_timestamp_seconds", "When the newest batch was committed; 0: none was."
         )
+        self._labelled = self._create_gauge(
+            "last_label_timestamp_seconds",
+            "When this process learned a label last; 0: it has learned none.",
+        )
+        self._create_source_gauges()
+        self._weight = self._create_gauge(
+            "expert_weight_ratio", "Share of the weight in predictions.", "expert"
+        )
+        self._annotators = {
+            name: self._create_gauge(f"annotator_{name}", text, "source")
+            for name, text in _OF_ANNOTATORS.items()
+        }
+        self._of_partitions = {
+            key: self._create_gauge(f"partition_{key}", text, "partition")
+            for key, text in _OF_PARTITIONS.items()
+        }
+        self._create_accuracy_gauges()
+        self._read = {name: self._create_gauge(name, text) for name, (text, _) in _READ.items()}
+
+    def _create_source_gauges(self) -> None:
+        """Create the gauges of the sources, which `expose` sets."""
         self._lag = self._create_gauge(
             "lag_messages",
             "Messages there are to be read; of a file of JSON Lines or CSV its bytes, of one that "
@@ -102,19 +128,6 @@ class Metrics(Observer):
             "Messages a source holds beyond what the oldest checkpoint needs.",
             "source",
         )
-        self._weight = self._create_gauge(
-            "expert_weight_ratio", "Share of the weight in predictions.", "expert"
-        )
-        self._annotators = {
-            name: self._create_gauge(f"annotator_{name}", text, "source")
-            for name, text in _OF_ANNOTATORS.items()
-        }
-        self._of_partitions = {
-            key: self._create_gauge(f"partition_{key}", text, "partition")
-            for key, text in _OF_PARTITIONS.items()
-        }
-        self._create_accuracy_gauges()
-        self._read = {name: self._create_gauge(name, text) for name, (text, _) in _READ.items()}
 
     def _create_accuracy_gauges(self) -> None:
         """Create the gauges of accuracy and decision cost, which `between_batches` sets."""
@@ -146,7 +159,10 @@ class Metrics(Observer):
         self._batches.inc()
         self._records.inc(effects.n_predicted)
         self._requests.inc(len(effects.asked) + len(effects.relabels))
-        self._labels.inc(len(effects.joined.ids) - effects.initial_labels)
+        n_labels = len(effects.joined.ids) - effects.initial_labels
+        self._labels.inc(n_labels)
+        if n_labels:
+            self._labelled.set(now)
         self._initial_labels.inc(effects.initial_labels)
         for kind, n in effects.ignored.items():
             self._ignored.labels(kind).inc(n)
@@ -154,6 +170,7 @@ class Metrics(Observer):
             self._dead.labels(letter.reason).inc()
         for training in effects.trainings:
             self._trainings.labels(training.kind).inc()
+        self._changes.inc(len(effects.changes))
         self._seconds.observe(max(now - effects.batch_time_ms / 1000, 0.0))
         self._committed.set(now)
         self._is_stale = True
@@ -234,6 +251,26 @@ def _value_and_bounds(estimate: Estimate | None) -> tuple[float, float, float]:
     return (estimate.value, estimate.low, estimate.high) if estimate else (math.nan,) * 3
 
 
+def _log_size(checkpoints: Checkpoints | None) -> int:
+    """Return the size of the log in the folder of the checkpoints, in bytes."""
+    if checkpoints is None:
+        return 0
+    log, size = checkpoints.folder.parent / LOG, 0
+    for name in (log.name, f"{log.name}-wal"):
+        with suppress(FileNotFoundError):  # there is no log, or its companion was removed
+            size += log.with_name(name).stat().st_size
+    return size
+
+
+def _free_disk_space(checkpoints: Checkpoints | None) -> float:
+    """Return the free bytes on the disk of the checkpoints; NaN if they are not known."""
+    if checkpoints is None:
+        return math.nan
+    with suppress(OSError):
+        return float(shutil.disk_usage(checkpoints.folder.parent).free)
+    return math.nan
+
+
 _OF_PARTITIONS = {
     "lag": "Records there are to be scored, with distributed scoring.",
     "rate": "Records scored a second, with distributed scoring.",
@@ -276,6 +313,19 @@ _READ: dict[str, tuple[str, Callable[[Runner, Numbers], float]]] = {
         lambda loop, numbers: (
             loop.checkpoints.newest_checkpoint_time() if loop.checkpoints else 0.0
         ),
+    ),
+    "oldest_checkpoint_timestamp_seconds": (
+        "When the oldest checkpoint was written, from which a restart may have to replay; 0: none "
+        "was.",
+        lambda loop, numbers: loop.checkpoints.oldest_checkpoint_time() if loop.checkpoints else 0,
+    ),
+    "log_bytes": (
+        "Size of the SQLite log in the state folder, with its write-ahead log.",
+        lambda loop, numbers: _log_size(loop.checkpoints),
+    ),
+    "disk_free_bytes": (
+        "Free space on the disk of the state folder; NaN: unknown.",
+        lambda loop, numbers: _free_disk_space(loop.checkpoints),
     ),
     "held_records": (
         "Records kept for labels to come.",

@@ -68,7 +68,12 @@ class RunLog(Observer):
             self._count_dead_letter(letter)
         for kind, n in effects.ignored.items():
             if n and not self.ignored[kind]:
-                _log.info("the first ignored label (%s) %s", kind, _IGNORED[kind])
+                _log.info(
+                    "the first ignored label (%s) %s",
+                    kind,
+                    _IGNORED[kind],
+                    extra={"event": "label_ignored"},
+                )
             self.ignored[kind] += n
         if time.monotonic() - self._said >= EVERY:
             self._said = time.monotonic()
@@ -82,6 +87,7 @@ class RunLog(Observer):
                 self._totals_text(),
                 _times_text(self.trainings),
                 version,
+                extra={"event": "progress"},
             )
 
     def _warn_of_unknown_labels(self) -> None:
@@ -95,13 +101,15 @@ class RunLog(Observer):
             "records, and that [pipeline] join_window is long enough",
             unknown,
             all_,
+            extra={"event": "labels_unmatched"},
         )
 
     def close(self, sequence: int) -> None:
         """Log the totals of the run; `sequence` is the newest batch, 0 before the first."""
         if not self.sequence:
             _log.info(
-                f"nothing new since batch {sequence}" if sequence else "nothing was there to read"
+                f"nothing new since batch {sequence}" if sequence else "nothing was there to read",
+                extra={"event": "sources_idle"},
             )
             return
         self._warn_of_unknown_labels()
@@ -111,17 +119,22 @@ class RunLog(Observer):
             sequence,
             self._totals_text(),
             empty if self.unlabelled else "",
+            extra={"event": "run_stopped"},
         )
 
     def log_interruption(self) -> None:
         """Log the totals of a run that was interrupted while it waited to begin or to end."""
         if not self.sequence:
-            _log.warning("stopped while it waited to begin: nothing has changed")
+            _log.warning(
+                "stopped while it waited to begin: nothing has changed",
+                extra={"event": "stopped_while_waiting"},
+            )
             return
         _log.warning(
             "stopped after batch %d, while it waited to end: %s; what was committed stays",
             self.sequence,
             self._totals_text(),
+            extra={"event": "stopped_while_waiting"},
         )
 
     def unusable_input_warning(self, *, is_complete: bool) -> str | None:
@@ -171,6 +184,7 @@ class RunLog(Observer):
                 letter.detail,
                 letter.source,
                 where,
+                extra={"event": "dead_letter"},
             )
         self.dead[letter.reason] += 1
         self.first_dead.setdefault(letter.source, letter)

@@ -7,7 +7,7 @@ the loop. The retention check warns before a replay from the oldest checkpoint b
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -51,6 +51,8 @@ class BacklogMonitor:
     open_sources : opens second connections to the sources by name, for the query thread; None: no
         queries are made
     clock : returns seconds that never decrease
+    self_deleting : names of sources from which the pipeline itself deletes what it does not need:
+        their retention is no cause for a warning
 
     Attributes
     ----------
@@ -66,7 +68,10 @@ class BacklogMonitor:
         intake: BatchReader,
         open_sources: OpenSources | None = None,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        self_deleting: Collection[str] = (),
     ) -> None:
+        self._self_deleting = self_deleting
         self.lag: dict[str, int] = {}
         self.stalled: set[str] = set()
         self.margin: dict[str, int] = {}
@@ -137,7 +142,7 @@ class BacklogMonitor:
             self._delivered[source_name] = (lag, now)
             if silent is False and source_name in self.stalled:
                 self.stalled.discard(source_name)
-                _log.info("%s: messages come again", source_name)
+                _log.info("%s: messages come again", source_name, extra={"event": "source_resumed"})
             return
         before, then = self._delivered.setdefault(source_name, (lag, now))
         # New messages may not have been polled yet: require that the lag was positive before, too.
@@ -150,6 +155,7 @@ class BacklogMonitor:
                 lag,
                 lag - before,
                 now - then,
+                extra={"event": "source_stalled"},
             )
 
     def _reopen_source_of_stuck_partition(self, source_name: str, end_offsets: Position) -> None:
@@ -185,6 +191,7 @@ class BacklogMonitor:
                     place,
                     end_offsets[partition],
                     now - since,
+                    extra={"event": "source_reopened"},
                 )
                 source.close()
                 self._stuck_partitions = {}
@@ -199,6 +206,8 @@ class BacklogMonitor:
         if not margins:
             return
         self.margin = self.margin | {source_name: min(margins.values())}
+        if source_name in self._self_deleting:
+            return
         near = [
             p
             for p in sorted(common)
@@ -218,6 +227,7 @@ class BacklogMonitor:
                 first,
                 beginning_offsets[first],
                 checkpoint_position[first],
+                extra={"event": "retention_short"},
             )
 
 
@@ -271,7 +281,10 @@ class _LagQueryThread:
                     )
             except Exception:  # an error in monitoring must not stop the pipeline
                 if not self._has_failed:
-                    _log.exception("the lag of the sources cannot be read; the pipeline continues")
+                    _log.exception(
+                        "the lag of the sources cannot be read; the pipeline continues",
+                        extra={"event": "lag_query_failed"},
+                    )
                 self._has_failed = True
             self.results.put(seen)
         for source in sources.values():

@@ -14,6 +14,7 @@ from streamboost.connectors.messages.labels import label_to_json
 from streamboost.connectors.messages.outgoing import DeadLetter, Prediction, encode_messages
 from streamboost.connectors.messages.schema import Schema
 from streamboost.features.paths import path_getter
+from streamboost.learner.changes import Change
 from streamboost.learner.label_quality import RelabelRequests
 from streamboost.learner.schedule import Training
 from streamboost.pipelines.runner.label_join import LabelledBatch
@@ -138,6 +139,7 @@ class StepResult:
     commands : commands that were applied
     gap : batches (first, last) before this one whose labels are lost; None: no gap
     trainings : trainings that were started
+    changes : changes of the stream that were detected
     committee : the active committee
     promoted : version of the active committee if it was deployed in this batch
     dead : dead letters
@@ -159,6 +161,7 @@ class StepResult:
     commands: Sequence[Command]
     gap: tuple[int, int] | None
     trainings: Sequence[Training]
+    changes: Sequence[Change]
     committee: "Committee | None"
     promoted: int | None
     messages: OutputMessages

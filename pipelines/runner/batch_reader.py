@@ -269,7 +269,9 @@ class BatchReader:
 
 def log_rejected_command(command: str, error: Exception) -> None:
     """Log that `command` was rejected because of `error`."""
-    _log.error("the command %s is not obeyed: %s", command, error)
+    _log.error(
+        "the command %s is not obeyed: %s", command, error, extra={"event": "command_rejected"}
+    )
 
 
 def _no_timestamp(message: Message) -> None:

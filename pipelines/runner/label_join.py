@@ -56,7 +56,7 @@ from streamboost.connectors.messages.values import (
     values_from_arrays,
     values_to_arrays,
 )
-from streamboost.learner.labelled_rows import Vote, replay_votes
+from streamboost.learner.labelled_rows import Vote, VoteHistory
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Training
 from streamboost.pipelines.config.durations import PausableClock, StreamTime, WindowSize
@@ -158,11 +158,13 @@ class LabelledBatch:
     """Corrections of labels learned before, to apply after the new labels."""
     current_labels: dict[str, Label | None] = field(default_factory=dict)
     """Labels of records after this batch, by id; None: the label was retracted."""
+    _votes: dict[str, list[Vote]] = field(default_factory=dict, init=False)
 
     def add_correction(
         self, id: str, label: Label | None, source: str | None, values: bytes | None
     ) -> None:
         """Append a label correction; `values` are the record's encoded field values, or None."""
+        self._add_vote(id, label, source)
         self.corrections.append(Correction(id, label, source, values))
 
     def add(
@@ -174,6 +176,7 @@ class LabelledBatch:
         source: str | None = None,
     ) -> None:
         """Append a record with its label; `propensity` is NaN without a request."""
+        self._add_vote(id, label, source)
         self.ids.append(id)
         self.current_labels[id] = label
         self.sources.append(source)
@@ -182,6 +185,15 @@ class LabelledBatch:
         self.propensity.append(propensity)
         self.predicted.append(record.predicted_label)
         self.values.append(record.values)
+
+    def votes_on(self, id: str) -> VoteHistory | None:
+        """Return the labels of a record in this batch; None if it has none."""
+        votes = self._votes.get(id)
+        return None if votes is None else VoteHistory([*votes])
+
+    def _add_vote(self, id: str, label: Label | None, source: str | None) -> None:
+        # None retracts all labels.
+        self._votes[id] = [] if label is None else [*self._votes.get(id, ()), (source, label)]
 
     def train(self, learner: StreamLearner, batch_time_ms: int) -> tuple[Training, ...]:
         """Train `learner` with the labels and corrections; return the trainings started."""
@@ -634,12 +646,15 @@ class LabelJoin:
         second labels.
         """
         counts, rule = self.counts, learned.on_conflict
-        self._close_relabel_request(id)
         current = (
             labelled_batch.current_labels[id]
             if id in labelled_batch.current_labels
             else learned.label_of(id)
         )
+        if label is not None and label == current and self._must_not_answer(id, source):
+            counts.duplicate += 1  # no second opinion: the request stays open
+            return
+        self._close_relabel_request(id)
         if label is None and current is None:
             counts.empty_label += 1
             return
@@ -655,6 +670,10 @@ class LabelJoin:
             counts.corrected += 1
         labelled_batch.current_labels[id] = label
         self._set_remembered_label(id, label)
+
+    def _must_not_answer(self, id: str, source: str | None) -> bool:
+        request = self._requests.get(id)
+        return request is not None and source in (request.excluded_annotators or ())
 
     def _count_repeated_label(self, id: str, label: Label | None, first_label: Label) -> None:
         """Count a second label, which is dropped because the learner does not have its record."""
@@ -703,37 +722,41 @@ class LabelJoin:
         self.counts.unknown += len(renamed) - len(kept)
         self._pending_labels = PendingLabels(kept)
 
-    def unlearned_votes(self, label: Label, learned: LearnedLabels) -> dict[str, list[Vote]]:
+    def unlearned_votes(self, label: Label, learned: LearnedLabels) -> dict[str, VoteHistory]:
         """Return all labels, by id, of records with a label of this class that was not learned.
 
         These are pending labels, and remembered labels that `learned` does not have.
         """
         ids = dict.fromkeys(one.id for one in self._pending_labels if one.label == label)
-        found = {id: self._pending_labels.votes_on(id) for id in ids}
+        found = {id: VoteHistory(self._pending_labels.votes_on(id)) for id in ids}
         here = self._known_labels | {id: gone.label for id, gone in self._evicted.items()}
         alone = [id for id, one in here.items() if one == label and learned.label_of(id) is None]
-        return found | {id: [(None, label)] for id in alone}
+        return found | {id: VoteHistory([(None, label)]) for id in alone}
 
-    def unlearned_labels_of(self, id: str) -> list[Vote] | None:
+    def unlearned_labels_of(self, id: str) -> VoteHistory | None:
         """Return the pending labels of a record; None if it has a label, so none can be added."""
-        return self._pending_labels.votes_on(id) if self._remembered_label(id) is None else None
+        if self._remembered_label(id) is not None:
+            return None
+        return VoteHistory(self._pending_labels.votes_on(id))
 
     def restore_classes(self, restored: Restored, learned: LearnedLabels) -> None:
         """Restore the classes of remembered and pending labels after a merge was undone.
 
         `restored` has the labels of records with a restored label, see `LabelMapping.unmerge`.
         """
-        left = {id: list(votes) for id, votes in restored.items() if id in self._pending_labels}
+        left = {id: [*one.votes] for id, one in restored.items() if id in self._pending_labels}
         waiting = []
         for one in reversed(list(self._pending_labels)):  # the oldest labels may have expired
             votes = left.get(one.id)
             waiting.append(one._replace(label=votes.pop()[1]) if votes else one)
         self._pending_labels = PendingLabels(reversed(waiting))
-        for id, votes in restored.items():
-            if votes and id not in self._pending_labels and self._remembered_label(id) is not None:
+        for id, history in restored.items():
+            if not history.votes or id in self._pending_labels:
+                continue
+            if self._remembered_label(id) is not None:
                 label = learned.label_of(id)
                 if label is None:
-                    label = replay_votes(learned.on_conflict or "first", votes)[1]
+                    label = history.replay(learned.on_conflict or "first")[1]
                 self._set_remembered_label(id, label)
 
     def n_pending_labels(self, id: str) -> int:

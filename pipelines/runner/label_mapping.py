@@ -1,23 +1,23 @@
 """Mapping of labels to current classes after merges and drops, with the original labels."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from streamboost.checks import Label
 from streamboost.connectors.messages.labels import LabelKind, Labels
 from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.errors import StateError
-from streamboost.learner.labelled_rows import Vote
+from streamboost.learner.labelled_rows import VoteHistory
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.naming import refuse_unmerged_class, to_label
 
 __all__ = ["LabelMapping", "Restored"]
 
-Restored = dict[str, list[Vote]]
-"""By record id: all labels of a record, oldest first, as pairs of source and restored class."""
+Restored = dict[str, VoteHistory]
+"""By record id: all labels of a record with their restored classes."""
 
-LabelsOf = Callable[[str], list[Vote] | None]
-"""Returns the labels of a record, oldest first; None if further labels have no effect."""
+LabelsOf = Callable[[str], VoteHistory | None]
+"""Returns the labels of a record; None if further labels have no effect."""
 
 _FIRST_PRUNED = 1_000
 """Number of records with merged labels at which records unknown to the pipeline are pruned."""
@@ -33,20 +33,26 @@ class LabelMapping:
     ('spam', None)
     >>> [classes.current_class(label) for label in ("hgih", "low", "spam")]
     ['high', 'low', None]
-    >>> classes.store_original_labels({"7": [("ann", "hgih")]}); classes.unmerge("hgih")
-    {'7': [('ann', 'hgih')]}
+    >>> classes.store_original_labels({"7": VoteHistory([("ann", "hgih")])})
+    >>> classes.unmerge("hgih")["7"].votes
+    [('ann', 'hgih')]
     """
 
     def __init__(self) -> None:
         self._merged_into: dict[Label, Label] = {}
         self._dropped: dict[Label, None] = {}
-        self._originals: dict[str, list[Vote]] = {}  # all labels of records with a merged one
+        self._originals: dict[str, VoteHistory] = {}  # all labels of records with a merged one
         self._most = _FIRST_PRUNED
 
     @property
     def merged_classes(self) -> list[Label]:
         """The classes that were merged into others."""
         return list(self._merged_into)
+
+    @property
+    def dropped_classes(self) -> list[Label]:
+        """The classes whose labels are dropped."""
+        return list(self._dropped)
 
     @property
     def removed_classes(self) -> list[Label]:
@@ -108,33 +114,33 @@ class LabelMapping:
 
     def unmerge(self, label: Label) -> Restored:
         """Undo the merge of a class; return the labels of the records with a restored label."""
-        given = {raw for votes in self._originals.values() for _, raw in votes}
+        given = {raw for history in self._originals.values() for _, raw in history.votes}
         before = {raw: self.current_class(raw) for raw in given}
         del self._merged_into[label]
         now = {raw: self.current_class(raw) for raw in given}
         restored: Restored = {
-            id: [(source, kept) for source, raw in votes if (kept := now[raw]) is not None]
-            for id, votes in self._originals.items()
-            if any(before[raw] != now[raw] for _, raw in votes)
+            id: history.map_classes(self.current_class)
+            for id, history in self._originals.items()
+            if any(before[raw] != now[raw] for _, raw in history.votes)
         }
         if not self._merged_into:
             self._originals, self._most = {}, _FIRST_PRUNED
         return restored
 
-    def store_original_labels(self, votes: Mapping[str, Sequence[Vote]]) -> None:
-        """Store all labels of records, oldest first, before the class of one of them is merged.
+    def store_original_labels(self, labels: Mapping[str, VoteHistory]) -> None:
+        """Store all labels of records, by id, before the class of one of them is merged.
 
         Records whose labels are stored already are skipped.
         """
-        for id, labels in votes.items():
-            self._originals.setdefault(id, list(labels))
+        for id, history in labels.items():
+            self._originals.setdefault(id, history)
 
     def _track_label(
         self,
         id: str,
         source: str | None,
         label: Label | None,
-        earlier: dict[str, list[Vote]],
+        earlier: dict[str, VoteHistory],
         labels_of: LabelsOf,
     ) -> None:
         """Store the label of a record if the record has a label of a merged class.
@@ -149,9 +155,9 @@ class LabelMapping:
             earlier[id] = self._originals.get(id, before)
         if label is None:
             self._originals.pop(id, None)
-            earlier[id] = []
+            earlier[id] = VoteHistory([])
             return
-        earlier[id].append((source, label))
+        earlier[id].votes.append((source, label))
         if label in self._merged_into:
             self._originals[id] = earlier[id]
 
@@ -162,14 +168,14 @@ class LabelMapping:
         its own; older ones expired, or are of an earlier record.
         """
         for id in ids if self._originals else ():
-            votes, n = self._originals.pop(id, []), n_pending(id)
-            if votes and n:
-                self._originals[id] = votes[-n:]
+            history, n = self._originals.pop(id, None), n_pending(id)
+            if history is not None and n:
+                self._originals[id] = VoteHistory(history.votes[-n:])
 
     def prune_original_labels(self, is_known: Callable[[str], bool]) -> None:
         """If many records have original labels, remove those of records that are not `is_known`."""
         if len(self._originals) > self._most:
-            self._originals = {id: pairs for id, pairs in self._originals.items() if is_known(id)}
+            self._originals = {id: one for id, one in self._originals.items() if is_known(id)}
             self._most = max(2 * len(self._originals), _FIRST_PRUNED)
 
     def map_labels(
@@ -177,12 +183,12 @@ class LabelMapping:
         labels: Labels,
         source: str,
         batch_time_ms: int,
-        labels_of: LabelsOf = lambda _: [],
+        labels_of: LabelsOf = lambda _: VoteHistory([]),
     ) -> tuple[Labels, list[DeadLetter]]:
         """Return the labels with their current classes, and dead letters of dropped classes.
 
         A label of a dropped class is left out, and becomes a dead letter. `labels_of` returns the
-        earlier labels of a record, oldest first, or None if further labels have no effect.
+        earlier labels of a record, or None if further labels have no effect.
         """
         if not (self._merged_into or self._dropped):
             return labels, []
@@ -200,7 +206,7 @@ class LabelMapping:
                 )
             )
         left = [i for i in range(len(labels)) if i not in set(gone)]
-        earlier: dict[str, list[Vote]] = {}
+        earlier: dict[str, VoteHistory] = {}
         for i in left:
             self._track_label(
                 labels.ids[i], labels.sources[i], labels.labels[i], earlier, labels_of
@@ -220,7 +226,9 @@ class LabelMapping:
         return {
             "merged": list(self._merged_into.items()),
             "dropped": list(self._dropped),
-            "were": self._originals,
+            "were": {
+                id: [[*one.votes], one.n_resolved, one.label] for id, one in self._originals.items()
+            },
             "most": self._most,
         }
 
@@ -230,7 +238,9 @@ class LabelMapping:
         classes = cls()
         classes._merged_into = dict(state["merged"])
         classes._dropped = dict.fromkeys(state["dropped"])
-        were = state["were"]
-        classes._originals = {id: [(who, label) for who, label in were[id]] for id in were}
+        classes._originals = {
+            id: VoteHistory([(source, vote) for source, vote in votes], n, label)
+            for id, (votes, n, label) in state["were"].items()
+        }
         classes._most = state["most"]
         return classes

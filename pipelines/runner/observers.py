@@ -2,8 +2,10 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from streamboost.pipelines.config.durations import StreamTime
 from streamboost.pipelines.runner.batch import StepResult
 
 __all__ = ["Observer", "StageTimer"]
@@ -17,6 +19,9 @@ class Observer:
 
     def on_commit(self, effects: StepResult) -> None:
         """Handle the result of a batch after its commit."""
+
+    def on_checkpoint(self, now: StreamTime, manifest: Mapping[str, Any]) -> None:
+        """Handle a checkpoint that is durable, with its stream time and its manifest."""
 
     def on_replay(self, effects: StepResult) -> None:
         """Handle the result of a batch that an earlier run committed and this run replayed."""

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,7 +17,6 @@ import numpy as np
 from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import ForwardedPayloads, Message, MessageMetadata
 from streamboost.connectors.messages.decoding import Records
-from streamboost.connectors.messages.inline_labels import split_messages
 from streamboost.connectors.messages.labels import Labels
 from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.connectors.messages.schema import Schema
@@ -25,7 +25,7 @@ from streamboost.errors import ConfigurationError, StateError
 from streamboost.evaluation.decisions import Decisions
 from streamboost.features.fields import Field, as_field
 from streamboost.learner.label_quality import RelabelRequests
-from streamboost.learner.labelled_rows import Vote
+from streamboost.learner.labelled_rows import VoteHistory
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Training
 from streamboost.pipelines.config.durations import StreamTime
@@ -166,6 +166,7 @@ class Pipeline:
             commands=inputs.commands,
             gap=self.journal_extras.gap,
             trainings=started,
+            changes=self.learner.changes.newer_than(before.n_changes),
             committee=self.learner.committee,
             promoted=promoted,
             messages=messages,
@@ -209,6 +210,7 @@ class Pipeline:
             "fields": self.fields.to_json(learner.features),
             "committee": _committee_counters(learner, self.models),
             "experts": learner.expert_weights,
+            "changes": learner.changes.to_json(),
             "annotators": learner.annotators.to_json(),
             "ledger": asdict(learner.ledger),
             "join": self.join.counters(),
@@ -225,7 +227,11 @@ class Pipeline:
 
     def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
         """Restore the state that `snapshot` returned."""
-        self.learner = StreamLearner.restore(select_prefix(arrays, "learner."))
+        features = self.learner.features
+        self.learner = StreamLearner.restore(
+            select_prefix(arrays, "learner."),
+            None if features is None else features.sentence_encoders,
+        )
         if self.models is not None:
             self.models.restore(manifest["models"], select_prefix(arrays, "models."))
         self.join.restore(select_prefix(arrays, "join."))
@@ -254,14 +260,19 @@ class Pipeline:
         self.deleted_unread += inputs.count_deleted_offsets()
         self._apply_config_changes()
         return _CountsBeforeBatch(
-            self.join.ignored_counts(), self.learner.committee, self.initial_labels
+            self.join.ignored_counts(),
+            self.learner.committee,
+            self.initial_labels,
+            self.learner.changes.total,
         )
 
     def _apply_commands(self, commands: Sequence[Command]) -> list[Training]:
         """Apply `commands`; return the trainings that they started."""
         started: list[Training] = []
         for command in commands:
-            _log.info("batch %d obeys: %s", self.sequence, command)
+            _log.info(
+                "batch %d obeys: %s", self.sequence, command, extra={"event": "command_applied"}
+            )
             if command.label is None:
                 started += _apply_model_command(command, self.learner, self.versions)
             else:
@@ -279,8 +290,14 @@ class Pipeline:
             restored = classes.unmerge(label)
             started = learner.restore_classes(restored, classes.current_class)
             join.restore_classes(restored, learner)
-            n = sum(now == label for votes in restored.values() for _, now in votes)
-            _log.info("batch %d: %d labels are of the class %r again", self.sequence, n, label)
+            n = sum(now == label for one in restored.values() for _, now in one.votes)
+            _log.info(
+                "batch %d: %d labels are of the class %r again",
+                self.sequence,
+                n,
+                label,
+                extra={"event": "class_unmerged"},
+            )
             return started
         if into is not None:
             classes.store_original_labels(learner.votes_on_class(label))
@@ -304,7 +321,12 @@ class Pipeline:
             if self.models is not None:
                 self.models.set_field_names(self.schema.features)
             names = ", ".join(fields)
-            _log.info("batch %d: fields are learned from now on: %s", self.sequence, names)
+            _log.info(
+                "batch %d: fields are learned from now on: %s",
+                self.sequence,
+                names,
+                extra={"event": "fields_added"},
+            )
 
     def _split_inline_labels(self, inputs: BatchInputs) -> BatchInputs:
         """Return the batch with the inline labels of its records as separate label messages.
@@ -313,7 +335,10 @@ class Pipeline:
         """
         if not self.schema.inline_labels:
             return inputs
-        records, labels = split_messages(self.schema, inputs.records)
+        is_transformed = self.models is not None and self.models.transformer is not None
+        records, labels = self.schema.split_inline_labels(
+            inputs.records, is_transformed=is_transformed
+        )
         return replace(inputs, records=records, labels=labels)
 
     def _decode_records(self, inputs: BatchInputs) -> tuple[Records, list[DeadLetter]]:
@@ -334,7 +359,10 @@ class Pipeline:
         """Return the predictions of the records, and the label requests."""
         models = self.models
         is_ours = models is None or models.serving is None
-        scored = self.learner.score(X) if is_ours or models is None else models.score(records)
+        if is_ours or models is None:
+            scored = self.learner.score_arrivals(X)
+        else:
+            scored = models.score(records)
         self.on_stage_end("score")
         asked = self.learner.query(X, scored, records.ids)
         if models is not None:
@@ -403,7 +431,7 @@ class Pipeline:
         )
         self.schema = self.schema.with_label_type(labels.kind)
         labels, dropped = self.classes.map_labels(
-            labels, source, self.batch_time_ms, self._labels_of
+            labels, source, self.batch_time_ms, partial(self._labels_of, labelled_batch)
         )
         self._add_records_from_label_messages(labels, labelled_batch)
         pairs = list(zip(labels.ids, labels.labels, strict=True))
@@ -411,10 +439,10 @@ class Pipeline:
         self.classes.prune_original_labels(self._is_known_id)
         return sorted([*unread, *dropped], key=_partition_and_offset) if dropped else unread
 
-    def _labels_of(self, id: str) -> list[Vote] | None:
-        """Return the labels of a record, oldest first; None if further labels have no effect."""
-        votes = self.learner.votes_on(id)
-        return self.join.unlearned_labels_of(id) if votes is None else votes
+    def _labels_of(self, labelled_batch: LabelledBatch, id: str) -> VoteHistory | None:
+        """Return the labels of a record; None if further labels have no effect."""
+        history = self.learner.votes_on(id) or labelled_batch.votes_on(id)
+        return self.join.unlearned_labels_of(id) if history is None else history
 
     def _is_known_id(self, id: str) -> bool:
         return self.join.is_known(id) or self.learner.label_of(id) is not None
@@ -494,6 +522,7 @@ class _CountsBeforeBatch(NamedTuple):
     ignored: dict[str, int]
     committee: Committee | None
     initial_labels: int
+    n_changes: int
 
 
 def _no_op_on_stage_end(stage: str) -> None:

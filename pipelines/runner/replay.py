@@ -30,15 +30,21 @@ from streamboost.pipelines.state.checkpoints import Checkpoint
 from streamboost.pipelines.state.journal import JournalEntry
 
 __all__ = [
+    "ENCODER",
     "Replay",
     "find_other_release_batches",
     "journal_entries",
     "recover",
+    "require_same_encoders",
     "require_same_release",
     "snapshot_digest",
 ]
 
 _log = logging.getLogger(__name__)
+
+
+ENCODER = "encoder "
+"""Prefix of the keys of an environment that have the SHA-256 of a sentence encoder's files."""
 
 
 def journal_entries(
@@ -95,6 +101,26 @@ def require_same_release(foreign: OtherReleaseBatches | None) -> None:
         )
 
 
+def require_same_encoders(
+    entries: Iterable[JournalEntry], checkpoint: Checkpoint | None, here: dict[str, str]
+) -> None:
+    """Raise StateError if a sentence encoder has other files than at the newest batch.
+
+    `entries` are those after `checkpoint`, and `here` is the environment of this run.
+    """
+    known = checkpoint[1]["environment"] if checkpoint else {}
+    for entry in entries:
+        known = entry.environment or known
+    for key in sorted(known.keys() & here.keys()):
+        if key.startswith(ENCODER) and known[key] != here[key]:
+            raise StateError(
+                f"encoder {key.removeprefix(ENCODER)!r}: its files have the SHA-256 {here[key]}, "
+                f"and this state was made with {known[key]}: put those files back; or continue "
+                "with the new ones by `streamboost run --upgrade`, which keeps the vectors of the "
+                "records that are learned already"
+            )
+
+
 def recover(
     runner: Runner,
     checkpoint: Checkpoint | None,
@@ -113,7 +139,7 @@ def recover(
     checkpoint : checkpoint to restore; None: replay the journal from its beginning
     on_data_loss : "fail", or "continue": skip batches whose journal entries, records or labels are
         missing, without learning from them
-    upgrade : whether batches made by another release are replayed too
+    upgrade : whether batches made by another release or sentence encoder are replayed too
 
     Raises
     ------
@@ -123,11 +149,14 @@ def recover(
         If the digest of a batch differs from the journal, or a batch must not be replayed.
     """
     replay = Replay(runner, checkpoint)
+    if upgrade and replay.encoders_without_digest:
+        replay.is_same = False
 
     def run_replay() -> None:
         if not upgrade:
-            entries = journal_entries(runner.transaction, checkpoint, last_sequence)
-            require_same_release(find_other_release_batches(entries, checkpoint))
+            entries = partial(journal_entries, runner.transaction, checkpoint, last_sequence)
+            require_same_release(find_other_release_batches(entries(), checkpoint))
+            require_same_encoders(entries(), checkpoint, replay.here)
         replay.run(last_sequence)
 
     try:
@@ -139,7 +168,13 @@ def recover(
                 f'{error}. Or set [pipeline] on_data_loss = "continue" to continue without what '
                 f"batches {first} to {last_sequence} had taught"
             ) from error
-        _log.error("%s. What batches %d to %d taught is lost", error, first, last_sequence)
+        _log.error(
+            "%s. What batches %d to %d taught is lost",
+            error,
+            first,
+            last_sequence,
+            extra={"event": "batches_lost"},
+        )
         replay.skip_to(last_sequence)
     runner.stop.retry_until_success(replay.add_changes_to_journal, runner.poll_interval)
 
@@ -160,6 +195,17 @@ class Replay:
     _environment: dict[str, str] | None = None
     _gaps: list[tuple[int, int]] = field(default_factory=list)
 
+    @property
+    def here(self) -> dict[str, str]:
+        """The environment of this run, with its sentence encoders."""
+        return dict(self.runner.about.get("environment") or environment())
+
+    @property
+    def encoders_without_digest(self) -> list[str]:
+        """Names of the sentence encoders that are functions, which may have changed."""
+        features = self.runner.pipeline.learner.features
+        return [] if features is None else features.encoders_without_digest
+
     def run(self, last_sequence: int) -> None:
         """Replay up to batch `last_sequence`; after a retriable error, continue at that batch."""
         pipeline = self.runner.pipeline
@@ -170,7 +216,12 @@ class Replay:
             self.runner.restore(*self.checkpoint)
         if last_sequence <= pipeline.sequence:
             return
-        _log.info("replaying batches %d to %d", pipeline.sequence + 1, last_sequence)
+        _log.info(
+            "replaying batches %d to %d",
+            pipeline.sequence + 1,
+            last_sequence,
+            extra={"event": "replay_started"},
+        )
         entries = partial(journal_entries, self.runner.transaction, self.checkpoint, last_sequence)
         self._gaps = [entry.gap for entry in entries() if entry.gap is not None]
         for entry in entries():
@@ -198,7 +249,7 @@ class Replay:
 
     def add_changes_to_journal(self) -> None:
         """Add changes of environment and source identities to the next journal entry."""
-        here, there = environment(), self._environment
+        here, there = self.here, self._environment
         if there != here:
             self.runner.pipeline.journal_extras.environment = here
             if origin := self.runner.about.get("origin"):
@@ -208,6 +259,7 @@ class Replay:
                 "batch %d, taken over from streamboost %s",
                 self.runner.pipeline.sequence,
                 there["streamboost"],
+                extra={"event": "release_changed"},
             )
         found = self._current_source_identities()
         if self.runner.identities != found:
@@ -216,13 +268,14 @@ class Replay:
     def _update_environment(self, entry: JournalEntry) -> None:
         """Store the environment of a journal entry; if it is another, stop comparing digests."""
         self._environment = entry.environment or self._environment
-        if self.is_same and self._environment not in (None, environment()):
+        if self.is_same and self._environment not in (None, self.here):
             self.is_same = self.made_here = False
             _log.warning(
                 "batches from %d on were made in another environment (%s): they are replayed "
                 "without comparing",
                 entry.sequence,
-                describe_differences(self._environment, environment()),
+                describe_differences(self._environment, self.here),
+                extra={"event": "environment_changed"},
             )
 
     def _check_source_identities(self, identities: dict[str, str]) -> None:
@@ -295,18 +348,26 @@ class Replay:
                 "batch %d comes out otherwise than it did, as River's models depend on the seed of "
                 "Python's hashes: it is replayed, as what follows, without comparing",
                 entry.sequence,
+                extra={"event": "replay_not_compared"},
             )
 
     def _replay_mismatch_error(self, entry: JournalEntry, reason: str) -> StateError:
         if not self.is_same:
-            there = describe_differences(self._environment, environment())
+            there = describe_differences(self._environment, self.here)
             return StateError(
                 f"batch {entry.sequence} cannot be replayed here ({there}): {reason}; finish where "
                 "it was made: run that until it has stopped cleanly, then this"
             )
+        functions = ", ".join(self.encoders_without_digest)
         return StateError(
             f"batch {entry.sequence} does not come out as it did when it was committed: {reason}; "
             "records, labels or journal are not those it was made of: put them back from a copy"
+            + (
+                f". If the encoder {functions} returns other vectors now, replay without comparing "
+                "by `streamboost run --upgrade`"
+                if functions
+                else ""
+            )
         )
 
     def _missing_batches_error(self, last: int) -> GapError:

@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -49,6 +49,7 @@ class Runner:
         retention are not monitored
     pipelined_commits : whether commits are pipelined; False if labels answer requests at once, as
         these labels would arrive one batch late
+    self_deleting : names of sources from which the pipeline itself deletes what it does not need
 
     Attributes
     ----------
@@ -77,6 +78,7 @@ class Runner:
         observers: Iterable[Observer] = (),
         open_sources: OpenSources | None = None,
         pipelined_commits: bool = False,
+        self_deleting: Collection[str] = (),
     ) -> None:
         self.pipeline = pipeline
         self.intake, self.outputs, self.transaction = intake, outputs, transaction
@@ -84,7 +86,7 @@ class Runner:
         self.stop = stop or StopToken()
         self.poll_interval = poll_interval
         self.observers = list(observers)
-        self.backlog = BacklogMonitor(intake, open_sources)
+        self.backlog = BacklogMonitor(intake, open_sources, self_deleting=self_deleting)
         self.stage_timer = StageTimer()
         self.about: dict[str, Any] = {}
         self.identities: dict[str, str] = {}
@@ -205,7 +207,7 @@ class Runner:
                 f"no checkpoint of batch {self.pipeline.sequence}: {error}. The pipeline "
                 "continues; a restart would replay from the checkpoint before"
             )
-            _log.error("%s", text)
+            _log.error("%s", text, extra={"event": "checkpoint_failed"})
             self.lacks_checkpoint = True
             self.notify_error(text)
 
@@ -220,6 +222,8 @@ class Runner:
         self.checkpoints.save(arrays, manifest)
         self.checkpointed, self.lacks_checkpoint = self.pipeline.sequence, False
         self._kept_positions.append(manifest["positions"])
+        for observer in self.observers:
+            observer.on_checkpoint(self.pipeline.join.stream_time, manifest)
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the pipeline state, with positions, bookmarks and identities of the sources."""
@@ -272,7 +276,7 @@ class Runner:
                 "too many labels wait for their records: no more are read until records come; "
                 "see that labels have the ids of their records"
             )
-            _log.warning("%s", text)
+            _log.warning("%s", text, extra={"event": "pending_labels_full"})
             self.notify_error(text)
         return self._had_room
 
@@ -289,7 +293,7 @@ class Runner:
     def _wait_before_retry(self, error: ConnectorError) -> None:
         """Wait before a retry; report the first of consecutive failures."""
         if not self.retrying:
-            _log.warning(WAITING, error)
+            _log.warning(WAITING, error, extra={"event": "retry_started"})
             self.notify_error(f"{error}. It was tried again until it succeeded, or is being")
         self.retrying = True
         self._run_periodic_observer_work()
@@ -297,7 +301,7 @@ class Runner:
 
     def _end_retries(self) -> None:
         if self.retrying:
-            _log.info(RECOVERED)
+            _log.info(RECOVERED, extra={"event": "retry_succeeded"})
         self.retrying = False
 
     def notify_error(self, error: str) -> None:

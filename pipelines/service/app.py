@@ -9,7 +9,7 @@ from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
 from streamboost.errors import ConfigurationError, ConnectorError, StateError
-from streamboost.pipelines.service.api import labelling, logins, predict, read, write
+from streamboost.pipelines.service.api import export, labelling, logins, predict, read, write
 from streamboost.pipelines.service.api.common import error_descriptions, register_error_handlers
 from streamboost.pipelines.service.api.shortcut import PredictFastPath
 from streamboost.pipelines.service.auth.guard import Guard
@@ -76,7 +76,14 @@ def _api_router(settings: AuthSettings) -> APIRouter:
         Security(APIKeyCookie(name=settings.cookie_name, auto_error=False, description="a login")),
     ]
     api = APIRouter(prefix="/api/v1", dependencies=checked, responses=error_descriptions())
-    for part in (predict, read, write, labelling, logins):  # the most frequent requests first
+    for part in (
+        predict,
+        read,
+        write,
+        labelling,
+        logins,
+        export,
+    ):  # the most frequent requests first
         api.include_router(part.router)
     return api
 

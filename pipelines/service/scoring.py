@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from streamboost.connectors.messages.labels import label_to_json
 from streamboost.connectors.messages.schema import Schema
+from streamboost.encoders import SentenceEncoders
 from streamboost.errors import StateError
 from streamboost.features.paths import path_getter
+from streamboost.pipelines.models.restored_learner import restore_learner
 from streamboost.pipelines.service.labelling.writers import decode_posted_records
 from streamboost.pipelines.state.folder import State
-from streamboost.storage import select_prefix
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,11 +55,18 @@ class CheckpointScorer:
     Parameters
     ----------
     state : the pipeline's state folder
+    encoders : loader of the fields' sentence encoders
     clock : monotonic clock, in seconds
     """
 
-    def __init__(self, state: State, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        state: State,
+        encoders: SentenceEncoders | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._state = state
+        self._encoders = encoders
         self._clock = clock
         self._due = 0.0
         self._known: _LoadedModel | None = None
@@ -183,25 +191,13 @@ class CheckpointScorer:
             self._due = self._clock() + (time.thread_time() - before) / _SHARE
 
     def _restore_newest_checkpoint(self) -> None:
-        # The imports load the kernels.
-        from streamboost.learner.learner import StreamLearner, without_running_training
-
         there = self._state.checkpoints.sequences
         found = self._state.checkpoints.newest()
         self._tried = there[0] if there else -1
         if found is None:
             return
-        arrays, manifest = found
-        models = manifest.get("models", {})
-        if models.get("serves") or models.get("transforms"):
-            does = "serves" if models.get("serves") else "makes the fields of"
-            raise StateError(
-                f"a River model {does} this pipeline, whose pickle no other process reads: ask the "
-                "predictions it writes"
-            )
-        schema = Schema.from_json(manifest["schema"])
-        learner = StreamLearner.restore(without_running_training(select_prefix(arrays, "learner.")))
-        self._known = _LoadedModel(manifest["sequence"], schema, learner)
+        restored = restore_learner(found, self._encoders, "ask the predictions it writes")
+        self._known = _LoadedModel(found[1]["sequence"], *restored)
 
 
 def _prediction_document(

@@ -1,7 +1,7 @@
 """Checkpoints: files with a checksum and the complete state of a pipeline after a batch."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,6 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.on_saved: Callable[[int], None] | None = None
-        """Callback with the batch of each checkpoint, after the checkpoint is durable."""
 
     @property
     def sequences(self) -> list[int]:
@@ -49,8 +47,6 @@ class Checkpoints:
             self.path(sequence).unlink(missing_ok=True)
         for unfinished in self.folder.glob(".*"):  # left by a killed process
             unfinished.unlink(missing_ok=True)
-        if self.on_saved is not None:
-            self.on_saved(manifest["sequence"])
 
     def save_bytes(self, sequence: int, blob: bytes) -> None:
         """Write the checkpoint file of batch `sequence`; `blob` is the content of a copied file."""
@@ -80,12 +76,22 @@ class Checkpoints:
             try:
                 return self.load(sequence)
             except ModelFileError as error:
-                _log.warning("a checkpoint is passed over: %s", error)
+                _log.warning(
+                    "a checkpoint is passed over: %s", error, extra={"event": "checkpoint_damaged"}
+                )
         return None
 
     def newest_checkpoint_time(self) -> float:
         """Return the write time of the newest checkpoint in seconds since the epoch, or 0."""
-        for sequence in self.sequences:
+        return self._first_write_time(self.sequences)
+
+    def oldest_checkpoint_time(self) -> float:
+        """Return the write time of the oldest checkpoint in seconds since the epoch, or 0."""
+        return self._first_write_time(reversed(self.sequences))
+
+    def _first_write_time(self, sequences: Iterable[int]) -> float:
+        """Return the write time of the first of `sequences` that is there, or 0."""
+        for sequence in sequences:
             with suppress(FileNotFoundError):  # a newer checkpoint may have replaced this one
                 return self.path(sequence).stat().st_mtime
         return 0.0

@@ -118,7 +118,12 @@ def queue_command(state_folder: Path, command: Command) -> None:
     with _lock_against_other_writers(state_folder), closing(Database(path)) as database:
         if path.is_dir() or database.find_damage() is not None:
             aside = _rename_damaged_queue(path)
-            _log.warning("%s is damaged; it is set aside as %s for a new one", path, aside)
+            _log.warning(
+                "%s is damaged; it is set aside as %s for a new one",
+                path,
+                aside,
+                extra={"event": "command_queue_damaged"},
+            )
         with database.write_transaction() as connection:
             now = time.time_ns() // 1_000
             append_payloads(connection, STREAM, [msgspec.json.encode(command)], min_offset=now)
@@ -190,6 +195,9 @@ class CommandSource(SqliteSource):
     def beginning_offsets(self) -> None:
         """Return None, as offsets are times, so the first offset is unknown."""
 
+    def _skip_deleted_messages(self, first: int) -> None:
+        """Do nothing, as offsets are times: those between two commands were never used."""
+
     def _report_first_read_error(self, error: Exception) -> None:
         if self._has_failed:
             return
@@ -203,7 +211,7 @@ class CommandSource(SqliteSource):
             "what `streamboost control` or `serve` queues from now on; where they cannot, move the "
             "file away"
         )
-        _log.warning("%s", text)
+        _log.warning("%s", text, extra={"event": "command_queue_damaged"})
         self.on_error(text)
 
 

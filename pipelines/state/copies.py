@@ -221,7 +221,7 @@ class CopyStore:
             try:
                 return CheckpointCopy.decode(f"{self.place}/{name}", self.place.read(name))
             except ModelFileError as error:
-                _log.warning("a copy is passed over: %s", error)
+                _log.warning("a copy is passed over: %s", error, extra={"event": "copy_damaged"})
         return None
 
     def rename_newer_copies(self, sequence: int) -> None:

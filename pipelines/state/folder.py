@@ -76,6 +76,16 @@ class State:
         is_reachable = all(one.stat().st_mode & stat.S_IXOTH for one in path.parents)
         return is_reachable and bool(path.stat().st_mode & stat.S_IRWXO)
 
+    def warn_if_open_to_others(self) -> None:
+        """Log a warning if other users of the machine have access to the existing folder."""
+        if self._is_open_to_others():
+            _log.warning(
+                "%s is open to other users of this machine, with the records in it: chmod 700 it, "
+                "or a folder above",
+                self.path,
+                extra={"event": "state_folder_open"},
+            )
+
     @property
     def has_files(self) -> bool:
         """Whether the folder has files of a run: log, configuration, schema or checkpoints."""
@@ -97,12 +107,7 @@ class State:
         """
         with self.translate_errors():
             self.create()
-            if self._is_open_to_others():
-                _log.warning(
-                    "%s is open to other users of this machine, with the records in it: chmod 700 "
-                    "it, or a folder above",
-                    self.path,
-                )
+            self.warn_if_open_to_others()
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             self._acquire_run_lock(descriptor)
@@ -116,9 +121,9 @@ class State:
     def _acquire_run_lock(self, descriptor: int) -> None:
         """Get the exclusive lock of the open lock file; StateError if another process holds it."""
         deadline = time.monotonic() + _PATIENCE
-        while not _try_lock(descriptor, fcntl.LOCK_EX):
+        while not try_lock(descriptor, fcntl.LOCK_EX):
             # `is_running` of other processes holds a shared lock for a moment: retry after that.
-            if not _try_lock(descriptor, fcntl.LOCK_SH) or time.monotonic() > deadline:
+            if not try_lock(descriptor, fcntl.LOCK_SH) or time.monotonic() > deadline:
                 raise self.lock_error()
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             time.sleep(_MOMENT)
@@ -143,7 +148,7 @@ class State:
             if not self._lock.exists():
                 return False
             with self._lock.open() as file:
-                return not _try_lock(file.fileno(), fcntl.LOCK_SH)
+                return not try_lock(file.fileno(), fcntl.LOCK_SH)
 
     def configuration(self) -> str | None:
         """Return the stored configuration (TOML, secrets masked), or None."""
@@ -249,7 +254,7 @@ class State:
         )
 
 
-def _try_lock(descriptor: int, lock_type: int) -> bool:
+def try_lock(descriptor: int, lock_type: int) -> bool:
     """Try to get a lock of `lock_type` without waiting; return whether that succeeded."""
     try:
         fcntl.flock(descriptor, lock_type | fcntl.LOCK_NB)

@@ -21,6 +21,8 @@
                        that could not be read (`unreadable`)
 ``evaluation``         the unbiased estimates, since the start and in the sliding window, each with
                        its `records`, `answered` requests, and those still `waiting`
+``changes``            detected changes of the stream: their number (`total`), and the `newest`
+                       with the numbers of records and labels at its detection and at its start
 ``lag``                consumer lag in messages, by source
 ``latency``            median and 99th percentile of the seconds of each stage of a batch
 ``classes``            class mix in the sliding window: counts of predictions and of answers
@@ -137,12 +139,14 @@ def status_documents(runner: Runner) -> dict[str, dict[str, Any]]:
             "labels_of_classes": committee.classes[:MOST_LABELS].tolist() if committee else [],
             "known_classes": known if len(known) <= MOST_KNOWN else None,
             "merged_classes": pipeline.classes.merged_classes,
+            "dropped_classes": pipeline.classes.dropped_classes,
             "initial_labels": numbers["initial_labels"],
             "versions": [
                 _version_document(pipeline, number) for number in pipeline.versions.version_numbers
             ],
         },
         "experts": numbers["experts"],
+        "changes": numbers["changes"],
         "annotators": numbers["annotators"],
         "shadow_models": numbers.get("shadow_models", {}),
         "workers": numbers.get("workers", {}),

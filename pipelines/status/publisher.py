@@ -82,6 +82,7 @@ class Publisher(Observer):
         self._due, self._published, self._said = 0.0, clock(), clock()
         self._labels = 0
         self._state, self._is_still, self._has_failed = "", False, False
+        self._lag: dict[str, int] = {}
         steady = static_columns(runner.pipeline)
         self._writer = Writer(folder, list(steady))
         self._notes = IntervalCollector(
@@ -119,6 +120,8 @@ class Publisher(Observer):
     def _publish_if_changed(self) -> None:
         state = runner_state(self._loop)
         is_still = state == self._state and not self._notes.since.batches
+        # The lag is measured every ten seconds, so it may become known after the last batch.
+        is_still = is_still and self._loop.backlog.lag == self._lag
         is_still = is_still and not self._writer.has_failed
         if is_still and self._is_still:
             self._due = self._clock() + self._every
@@ -150,7 +153,10 @@ class Publisher(Observer):
             yield
         except Exception:
             if not self._has_failed:
-                _log.exception("the status cannot be published; the pipeline continues")
+                _log.exception(
+                    "the status cannot be published; the pipeline continues",
+                    extra={"event": "status_failed"},
+                )
             self._has_failed = True
 
     def _publish_heartbeat(self) -> None:
@@ -172,7 +178,7 @@ class Publisher(Observer):
 
     def _publish_status(self, state: str) -> None:
         before, loop = time.thread_time(), self._loop
-        self._state = state
+        self._state, self._lag = state, dict(loop.backlog.lag)
         documents: dict[str, dict[str, Any]] = {}
         point, recent, asked, labelled = None, None, None, None
         if loop.is_running and loop.is_committed:

@@ -219,6 +219,9 @@ class IntervalCollector:
             marks.append((batch_time_ms, sequence, "gap", None, text))
         for command in effects.commands:
             marks.append((batch_time_ms, sequence, "command", command.version, str(command)))
+        for change in effects.changes:
+            text = f"the stream changed before label {change.since_labels + 1:,}"
+            marks.append((batch_time_ms, sequence, "change", None, text))
         for training in effects.trainings:
             kind = "drift" if training.kind == "drift" else "trained"
             text = f"{training.kind}, {training.labels} labels learned"

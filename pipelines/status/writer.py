@@ -149,7 +149,11 @@ class Writer:
             if reference is not None and len(reference.counts) == len(self._drift.names):
                 self._drift.reference = reference
         except Exception as error:
-            _log.info("the status of an earlier run is left out: %s", error)
+            _log.info(
+                "the status of an earlier run is left out: %s",
+                error,
+                extra={"event": "status_not_restored"},
+            )
         finally:
             reader.close()
 
@@ -173,7 +177,11 @@ class Writer:
             self.has_failed = False
         except Exception as error:  # no error of the status may stop the pipeline
             if not self.has_failed:
-                _log.warning("no status can be published: %s. It is tried again", error)
+                _log.warning(
+                    "no status can be published: %s. It is tried again",
+                    error,
+                    extra={"event": "status_failed"},
+                )
             self.has_failed = True
         self.cost = time.thread_time() - before
 

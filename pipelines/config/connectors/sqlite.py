@@ -45,7 +45,9 @@ class SqliteStream(Endpoint):
 
     def create_tailing_source(self, context: ConnectorContext) -> Source:
         """Return a source that reads the stream of the log."""
-        return SqliteSource(self.log_path(context), self.stream, context.max_bytes)
+        return SqliteSource(
+            self.log_path(context), self.stream, context.max_bytes, context.on_data_loss
+        )
 
     def create_sink(self, context: ConnectorContext) -> Sink:
         """Return a sink that appends messages to the stream of the log."""

@@ -34,10 +34,10 @@ _JOB = """\
 # environment variable NAME.
 #
 # Once the pipeline has run, these may still be changed: state (if its folder is moved),
-# batch_records, batch_labels, poll_interval, checkpoint_every, checkpoint_copy, on_data_loss,
-# keep_versions, follow, port, what predictions repeat, and where predictions, dead letters and
-# requests go (unless a dataset or a file answers them). Fields may be added to [schema.fields],
-# and [schema] classes may change. Any other change needs a new state folder.
+# batch_records, batch_labels, poll_interval, checkpoint_every, checkpoint_copy, retention,
+# on_data_loss, keep_versions, follow, port, what predictions repeat, and where predictions, dead
+# letters and requests go (unless a dataset or a file answers them). Fields may be added to
+# [schema.fields], and [schema] classes may change. Any other change needs a new state folder.
 
 [pipeline]
 {pipeline}
@@ -61,6 +61,7 @@ _JOB = """\
 #   zip = { type = "category", min_frequency = 5 }
 #   note = "text"
 #   ts = { type = "time", zone = "Europe/Berlin" }
+#   memo = { type = "text", encoder = "all-minilm-l6-v2" }
 #   vec = { type = "vector", size = 384 }
 
 """

@@ -35,6 +35,8 @@ export default {
   },
   mounted() {
     this.apply();
+    // NiceGUI's notice of a lost connection is outside of all landmarks, and has no role.
+    document.getElementById("popup")?.setAttribute("role", "alert");
   },
   methods: {
     apply() {

@@ -112,7 +112,7 @@ def register_error_handlers(app: FastAPI) -> None:
 def _streamboost_error_response(request: Request, error: Exception) -> JSONResponse:
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
     if status >= 500:
-        _log.warning("%s", error)
+        _log.warning("%s", error, extra={"event": "request_failed"})
     return _error_response(str(error), status)
 
 

@@ -197,7 +197,7 @@ class Guard:
         if not (is_open and is_reading):
             rate = self._asks if is_asking else self._reads if is_reading else self._writes
             if person is not None and (wait := self._seconds_until_allowed(person, rate)):
-                _log.warning("%s asks too often", person.name)
+                _log.warning("%s asks too often", person.name, extra={"event": "rate_limited"})
                 return _error_response(
                     scope, 429, "too many requests", {"Retry-After": str(ceil(wait))}
                 )
@@ -224,7 +224,7 @@ class Guard:
         if is_wrong and (
             wait := self._failures.take_token(client_address_key(scope.get("client")))
         ):
-            _log.warning("too many invalid tokens")
+            _log.warning("too many invalid tokens", extra={"event": "invalid_tokens"})
             text = "too many invalid tokens"
             return _error_response(scope, 429, text, {"Retry-After": str(ceil(wait))})
         return _error_response(scope, 401, _TOKEN_HINT, {"WWW-Authenticate": "Bearer"})

@@ -58,8 +58,15 @@ def comparison_key(name: str) -> str:
 
     >>> comparison_key("Ann Lee") == comparison_key("\\uff41nn  LEE")
     True
+    >>> comparison_key("Wei\\xdf") == comparison_key("Weiss")
+    False
     """
-    return unicodedata.normalize("NFKC", _nfkc_normalized(name).casefold())
+    # `str.casefold` alone replaces some letters by two, so that different surnames become equal.
+    folded = (
+        letter.casefold() if len(letter.casefold()) == 1 else letter.lower()
+        for letter in _nfkc_normalized(name)
+    )
+    return unicodedata.normalize("NFKC", "".join(folded))
 
 
 def _nfkc_normalized(name: str) -> str:

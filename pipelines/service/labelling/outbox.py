@@ -1,13 +1,17 @@
 """Outbox of labels: holds each label for its undo window, then writes it to the pipeline."""
 
+import fcntl
 import logging
-from collections.abc import Callable
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from sqlite3 import Connection
-from threading import Lock
 from typing import Any, Protocol
 
 from streamboost.connectors.messages.outgoing import Label
+from streamboost.errors import ConnectorError, UnavailableError
 from streamboost.pipelines.service.labelling.leases import RequestReader
 from streamboost.pipelines.service.labelling.store import (
     LabellingEntry,
@@ -16,7 +20,8 @@ from streamboost.pipelines.service.labelling.store import (
     undoable_entries,
     written_answers,
 )
-from streamboost.pipelines.service.labelling.writers import LabelWriter
+from streamboost.pipelines.service.labelling.writers import PATIENCE, LabelWriter
+from streamboost.pipelines.state.folder import try_lock
 
 __all__ = ["MARGIN", "LabelOutbox", "RequestOutcomeReader", "label_message", "set_stage"]
 
@@ -25,6 +30,8 @@ _log = logging.getLogger(__name__)
 MARGIN = 2_000
 """Milliseconds before a request expires by which its label is written: it has to be polled, with
 the first batch that is begun then, by a pipeline that may be at work on the one before."""
+
+_LOCK_FILE = "labelling.lock"
 
 WATCHED = 100
 """The newest entries of which is looked whether they came too late."""
@@ -71,8 +78,38 @@ class LabelOutbox:
         self._settled: set[int] = set()
         self._looked = 0
         self.trouble: str | None = None
-        self.lock = Lock()
-        """Held while labels are written, so that they are written in the order they came in."""
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Context manager: no other thread or process writes labels of this state folder.
+
+        So labels are written in the order in which they were given. Raises UnavailableError if
+        another write does not end within a second: a longer wait would occupy the threads that
+        serve requests.
+        """
+        # A descriptor of its own excludes the other threads of this process, too.
+        descriptor = self._open_lock_file()
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while not try_lock(descriptor, fcntl.LOCK_EX):
+                if time.monotonic() > deadline:
+                    raise UnavailableError(
+                        "an earlier write of labels has not ended yet: try again later"
+                    )
+                time.sleep(0.01)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _open_lock_file(self) -> int:
+        path = self._store.path.with_name(_LOCK_FILE)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise ConnectorError(
+                self._mask(f"cannot write {path}: {error}; make its folder writable")
+            ) from error
 
     def write_due(self, *, at_once: bool = False) -> int:
         """Write the labels whose undo window has ended (`at_once`: all); return their number.
@@ -80,21 +117,30 @@ class LabelOutbox:
         If the write fails, 0 is returned, `trouble` is the error text, and a later call retries.
         """
         try:
-            with self.lock:
-                due = self._move_due_labels_to_writing(at_once=at_once)
-                if due:
-                    self._labels.append_validated([label_message(entry) for entry in due])
-                    self._set_stage_of_entries(due, "written")
+            due: list[LabellingEntry] = []
+            if self._has_waiting_labels():
+                with self.lock():
+                    due = self._move_due_labels_to_writing(at_once=at_once)
+                    if due:
+                        self._labels.append_validated([label_message(entry) for entry in due])
+                        self._set_stage_of_entries(due, "written")
             if late := self._find_late_labels():
                 self._set_stage_of_entries(late, "late")
         except Exception as error:  # whatever it is, what waits must be tried again
             trouble = self._mask(str(error) or type(error).__name__)
             if self.trouble != trouble:
-                _log.warning("labels wait to be written: %s", trouble)
+                _log.warning(
+                    "labels wait to be written: %s", trouble, extra={"event": "labels_undelivered"}
+                )
             self.trouble = trouble
             return 0
         self.trouble = None
         return len(due)
+
+    def _has_waiting_labels(self) -> bool:
+        query = "SELECT 1 FROM entries WHERE stage IN ('held', 'writing') LIMIT 1"
+        with self._store.read_transaction() as connection:
+            return connection is not None and connection.execute(query).fetchone() is not None
 
     def _move_due_labels_to_writing(self, *, at_once: bool) -> list[LabellingEntry]:
         """Set the stage of due labels (`at_once`: of all) to "writing"; return these labels.
@@ -102,10 +148,7 @@ class LabelOutbox:
         A label is due when its undo window has ended.
         """
         with self._store.read_transaction() as connection:
-            query = "SELECT 1 FROM entries WHERE stage IN ('held', 'writing') LIMIT 1"
-            if connection is None or connection.execute(query).fetchone() is None:
-                return []
-            waiting = undoable_entries(connection)
+            waiting = [] if connection is None else undoable_entries(connection)
         now = self._clock()
         due = [entry.number for entry in waiting if at_once or self._is_label_due(entry, now)]
         with self._store.write_transaction() as connection:

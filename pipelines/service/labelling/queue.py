@@ -175,35 +175,46 @@ class LabelQueue:
         are held are undone.
         """
         tidy = self._labels.validate(labels)
-        now = self._clock()
-        # In one transaction, so that nobody else answers the same meanwhile.
-        with self._delivery.lock, self._store.write_transaction() as connection:
-            if person.role != "operator":
-                for label in tidy:
-                    self._require_may_label(connection, person, label.id)
-            authors = {(label.id, _author(person, label)) for label in tidy}
-            ids = {label.id for label in tidy}
-            earlier = [
-                entry
-                for entry in [*entries_to_write(connection), *undoable_entries(connection)]
-                if entry.id in ids
-                and (entry.stage == "writing" or (entry.id, entry.person) not in authors)
-            ]
-            self._labels.append_validated([*map(label_message, earlier), *tidy])
-            set_stage(connection, [entry.number for entry in earlier], "written")
-            for label in tidy:
-                request = self._requests.request(label.id)
-                sequence = 0 if request is None else request["sequence"]
-                name = _author(person, label)
-                entry = LabellingEntry(
-                    0, now, name, person.seat, label.id, sequence, "label", label.label, "written"
-                )
-                connection.execute(
-                    "UPDATE entries SET stage = 'undone' "
-                    "WHERE id = ? AND person = ? AND stage = 'held'",
-                    (label.id, name),
-                )
-                insert_entry(connection, entry)
+        with self._delivery.lock():
+            with self._store.write_transaction() as connection:
+                if person.role != "operator":
+                    for label in tidy:
+                        self._require_may_label(connection, person, label.id)
+                earlier, undone = _waiting_answers(connection, person, tidy)
+                posted = self._insert_posted(connection, person, tidy)
+                set_stage(connection, _numbers(earlier), "writing")
+                set_stage(connection, _numbers(undone), "undone")
+            # Outside the transaction, as a slow labels source must not hinder other annotators.
+            try:
+                self._labels.append_validated([*map(label_message, earlier), *tidy])
+            except Exception:
+                with self._store.write_transaction() as connection:
+                    set_stage(connection, _numbers(posted), "undone")
+                    for entry in [*earlier, *undone]:
+                        set_stage(connection, [entry.number], entry.stage)
+                raise
+            with self._store.write_transaction() as connection:
+                set_stage(connection, _numbers([*earlier, *posted]), "written")
+
+    def _insert_posted(
+        self, connection: Connection, person: User, labels: Sequence[Label]
+    ) -> list[LabellingEntry]:
+        entries = []
+        for label in labels:
+            request = self._requests.request(label.id)
+            entry = LabellingEntry(
+                number=0,
+                time=self._clock(),
+                person=_author(person, label),
+                seat=person.seat,
+                id=label.id,
+                sequence=0 if request is None else request["sequence"],
+                action="label",
+                label=label.label,
+                stage="writing",
+            )
+            entries.append(insert_entry(connection, entry))
+        return entries
 
     def correct_label(self, person: User, number: int, label: str | int) -> LabellingEntry:
         """Store a corrected label for the record of the entry `number`, durably.
@@ -348,6 +359,22 @@ class LabelQueue:
 
     def _is_blinded(self, person: User) -> bool:
         return self._blind and person.role != "operator"
+
+
+def _waiting_answers(
+    connection: Connection, person: User, labels: Sequence[Label]
+) -> tuple[list[LabellingEntry], list[LabellingEntry]]:
+    """Return the waiting answers to write before posted `labels`, and those that they replace."""
+    authors = {(label.id, _author(person, label)) for label in labels}
+    ids = {label.id for label in labels}
+    writing = [entry for entry in entries_to_write(connection) if entry.id in ids]
+    held = [entry for entry in undoable_entries(connection) if entry.id in ids]
+    replaced = [entry for entry in held if (entry.id, entry.person) in authors]
+    return [*writing, *(entry for entry in held if entry not in replaced)], replaced
+
+
+def _numbers(entries: Iterable[LabellingEntry]) -> list[int]:
+    return [entry.number for entry in entries]
 
 
 def _author(person: User, label: Label) -> str:

@@ -15,6 +15,11 @@ from streamboost.pipelines.config.connectors.base import Input
 from streamboost.pipelines.config.connectors.registry import open_append_sink
 from streamboost.pipelines.config.file import Config, load, parse
 from streamboost.pipelines.config.masking import mask_errors
+from streamboost.pipelines.models.export import (
+    ExportedCommittee,
+    ExportFormat,
+    export_committee,
+)
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.blind import BlindMode
 from streamboost.pipelines.service.labelling.queue import LabelQueue
@@ -53,7 +58,13 @@ class ServedPipeline:
         schema = replace(state.schema() or told, **told.changeable_settings)
         status = StatusReader(state.path)
         answers = _sink_or_error(config, "labels", config.sections.labels)
-        labels = LabelWriter(answers, schema, mask, lambda: _label_type_from_status(status))
+        labels = LabelWriter(
+            answers,
+            schema,
+            mask,
+            kind=lambda: (status.document("pipeline") or {}).get("label_type"),
+            dropped=lambda: (status.document("learner") or {}).get("dropped_classes", ()),
+        )
         records = RecordWriter(
             _sink_or_error(config, "source", config.sections.source), schema, mask
         )
@@ -62,7 +73,7 @@ class ServedPipeline:
         queue = LabelQueue(
             state.path / FILE, status, labels, mask=mask, corrects=corrects, blind=blind
         )
-        return cls(config, status, queue, labels, records, CheckpointScorer(state))
+        return cls(config, status, queue, labels, records, CheckpointScorer(state, config.encoders))
 
     @property
     def blind_mode(self) -> BlindMode:
@@ -98,6 +109,15 @@ class ServedPipeline:
         with suppress(StateError):  # the folder cannot be read
             return State(self.config.state).is_running()
         return False
+
+    def export_committee(self, format: ExportFormat, version: int | None) -> ExportedCommittee:
+        """Return the committee in the newest checkpoint, or a kept `version`, as a file.
+
+        Raises the errors of `streamboost.pipelines.models.export.export_committee`.
+        """
+        with mask_errors(self.config.mask):
+            state = State(self.config.state)
+            return export_committee(state, format, version, self.config.encoders)
 
     def send_command(self, command: Command) -> None:
         """Queue `command`, which the pipeline applies with its next batch.
@@ -168,11 +188,6 @@ def _config_of_state_folder(path: Path, learner: bool) -> Config:
 def _has_relative_paths(tables: Mapping[str, Any]) -> bool:
     paths = [table["path"] for table in tables.values() if "path" in table]
     return any(path != STDIN and not Path(path).expanduser().is_absolute() for path in paths)
-
-
-def _label_type_from_status(status: StatusReader) -> Any:
-    """Return the current label type from the status; None if unknown."""
-    return (status.document("pipeline") or {}).get("label_type")
 
 
 def _sink_or_error(config: Config, name: str, section: Input) -> Sink | ConfigurationError:

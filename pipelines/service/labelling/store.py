@@ -73,6 +73,7 @@ class LabellingStore:
     """
 
     def __init__(self, path: Path, mask: Callable[[str], str]) -> None:
+        self.path = path
         self._database = Database(path)
         self._mask = mask
 

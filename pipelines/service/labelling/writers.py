@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,9 +20,9 @@ from streamboost.errors import ConfigurationError, DataError, UnavailableError
 from streamboost.features.fields import Field
 from streamboost.pipelines.config.masking import Mask, mask_errors
 
-__all__ = ["LabelWriter", "RecordWriter", "SourceWriter", "decode_posted_records"]
+__all__ = ["PATIENCE", "LabelWriter", "RecordWriter", "SourceWriter", "decode_posted_records"]
 
-_PATIENCE = 1.0
+PATIENCE = 1.0
 """Seconds to wait for other writes to end."""
 
 
@@ -47,7 +47,7 @@ class SourceWriter:
 
     def _append_payloads(self, payloads: Sequence[bytes]) -> None:
         # Whoever waits holds a thread that others need to read.
-        if not self._lock.acquire(timeout=_PATIENCE):
+        if not self._lock.acquire(timeout=PATIENCE):
             raise UnavailableError("an earlier write has not ended yet: try again later")
         try:
             with mask_errors(self._mask):
@@ -68,7 +68,10 @@ class SourceWriter:
 
 
 class LabelWriter(SourceWriter):
-    """Writes labels in the format of `schema`; `kind` returns the current label type, or None."""
+    """Writes labels in the format of `schema`.
+
+    `kind` returns the current label type, or None, and `dropped` the classes that were dropped.
+    """
 
     def __init__(
         self,
@@ -76,10 +79,12 @@ class LabelWriter(SourceWriter):
         schema: Schema,
         mask: Mask = str,
         kind: Callable[[], Any] = lambda: None,
+        dropped: Callable[[], Collection[str | int]] = tuple,
     ) -> None:
         super().__init__(sink, mask)
         self._schema = schema
         self._kind = kind
+        self._dropped = dropped
 
     @property
     def allowed_labels(self) -> Sequence[str | int]:
@@ -100,6 +105,8 @@ class LabelWriter(SourceWriter):
             raise DataError(f"a label holds text that is not Unicode: {error}") from None
         read, dead = schema.decode_labels(_payloads_to_messages(payloads))
         _raise_for_dead_letter(dead, "label")
+        if gone := set(read.labels).intersection(self._dropped()):
+            raise DataError(f"the class {gone.pop()!r} was dropped: choose another class")
         return [
             Label(id, tidy, label.time, label.source)
             for label, id, tidy in zip(labels, read.ids, read.labels, strict=True)
