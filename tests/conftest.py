@@ -1,5 +1,6 @@
 """Fixtures and settings that all tests share."""
 
+import gc
 import os
 import socket
 from collections import Counter, defaultdict
@@ -25,8 +26,8 @@ PROCESSES = "starts processes"
 ORDER = ("Label Studio", "Kafka", "browser", PROCESSES)
 """Who begins first: those that wait most, and then those that are long."""
 
-LIMITED = {"Kafka": 2, "browser": 2}
-"""The most workers that start a broker, or a browser."""
+LIMITED = {"Kafka", "browser"}
+"""Parts whose tests go to at most two workers, or to one if all are quick: a start takes long."""
 
 
 @cache
@@ -43,23 +44,49 @@ def part_of(path):
 @cache
 def turn_of(path):
     """Return the place of a file's tests in the order."""
-    kind = part_of(path) or ("streamboost_command" in path.read_text("utf-8") and PROCESSES)
+    text = path.read_text(encoding="utf-8")
+    starts_one = "streamboost_command" in text or "tests.spark.environment" in text
+    kind = part_of(path) or (starts_one and PROCESSES)
     return ORDER.index(kind) if kind else len(ORDER)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Collect with the garbage collector off, and exempt what was collected from it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)  # before slow tests are left out
 def pytest_collection_modifyitems(items):
-    """Let those that take long begin first, so that no worker has one alone at the end."""
+    """Mark repetitions of quick tests as slow, and let those that take long begin first.
+
+    So no worker has a long test alone at the end.
+    """
+    repeated = set()
+    for item in items:
+        if item.get_closest_marker("quick_once") and not item.get_closest_marker("slow"):
+            name = item.nodeid.partition("[")[0]
+            if name in repeated:
+                item.add_marker(pytest.mark.slow)
+            repeated.add(name)
     items.sort(key=lambda item: turn_of(item.path))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Give a worker whole files, those of a broker or of a browser to at most two workers.
+    """Give a worker whole files, those of a broker or of a browser to few workers.
 
-    Two brokers and two browsers are started, and no test freezes or kills that of another worker.
-    A worker that has one takes all files of the part that it can get, so that both end together.
+    No test freezes or kills the broker of another worker. A worker that has one takes all files of
+    the part that it can get, so that all end together.
     """
     from xdist.scheduler import LoadScopeScheduling
+
+    most = 1 if "not slow" in config.option.markexpr else 2
 
     class ByPart(LoadScopeScheduling):
         def __init__(self, config, log):
@@ -89,7 +116,7 @@ def pytest_xdist_make_scheduler(config, log):
 
         def _may_begin(self, part):
             owners = [node for node in self.nodes if part in self._begun[node]]
-            return part not in LIMITED or len(owners) < LIMITED[part]
+            return part not in LIMITED or len(owners) < most
 
     config.option.loadscopereorder = False  # they begin in the order above
     return ByPart(config, log)

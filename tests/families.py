@@ -67,9 +67,10 @@ CATEGORICAL = [model for model in TREES if getattr(model, "pruning", None) is No
 
 
 def others_slow(models):
-    """One family of each kind of loop by itself; the others and all variants marked slow."""
+    """Mark all models or families slow, except one family of each kind of loop by itself."""
     return [
-        model if model in DEFAULTS and type(model) in KINDS else slow(model)[0] for model in models
+        model if model in KINDS or (model in DEFAULTS and type(model) in KINDS) else slow(model)[0]
+        for model in models
     ]
 
 

@@ -23,6 +23,7 @@ HELPERS = {
     "benchmarks.data",
     "benchmarks.intervals",
     "benchmarks.lookers",
+    "benchmarks.moa",
     "benchmarks.opening",
     "benchmarks.paper_tables.report",
     "benchmarks.paper_tables.results",

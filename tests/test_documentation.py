@@ -112,6 +112,7 @@ def without_digits(text):
     return re.sub(r" +", " ", re.sub(r"\d[\d.,]*", "0", text))
 
 
+@pytest.mark.slow
 def test_the_first_service_is_up_in_the_steps_its_page_shows(tmp_path):
     pages = [ROOT / "docs" / "pages" / "start" / "service.md"]
     (tmp_path / "make.py").write_text(blocks("python", pages)[0].values[0])

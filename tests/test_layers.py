@@ -1,6 +1,7 @@
 """Import layers: each package imports lower layers only, and light commands import little."""
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -16,17 +17,22 @@ ROOT = Path(__file__).parents[1]
 BELOW = {
     "kernels": set(),
     "trees": {"kernels"},
-    "boosting": {"trees", "kernels"},
+    "export": {"trees", "features", "encoders"},
+    "boosting": {"export", "trees", "kernels"},
     "query": {"kernels"},
-    "features": set(),
+    "encoders": set(),
+    "features": {"encoders"},
     "evaluation": {"query", "boosting", "kernels", "features"},
     "stacking": {"boosting", "kernels", "features"},
-    "learner": {"stacking", "query", "evaluation", "boosting", "kernels", "features"},
+    "learner": {"stacking", "query", "evaluation", "boosting", "kernels", "features", "encoders"},
     "dask": {"boosting", "trees"},
+    "spark": {"boosting", "features"},
     "adapters": {"learner", "stacking", "evaluation", "boosting", "query", "features"},
     "connectors": {"features"},
     "pipelines": {
         "connectors",
+        "encoders",
+        "export",
         "features",
         "learner",
         "stacking",
@@ -81,8 +87,12 @@ FOREIGN = {
     "kafka": {"connectors/kafka"},
     "narwhals": {"streamboost/adapters", "streamboost/boosting"},
     "numba": {"streamboost/kernels"},
-    "pyarrow": {"connectors/files"},
+    "onnx": {"streamboost/export"},
+    "onnxruntime": {"streamboost/encoders"},
+    "pyarrow": {"connectors/files", "streamboost/spark"},
+    "pyspark": {"streamboost/spark"},
     "river": {"connectors/river.py", "streamboost/adapters", "streamboost/learner"},
+    "tokenizers": {"streamboost/encoders"},
     "typer": {"pipelines/cli"},
 } | {
     web: {"pipelines/service", "pipelines/dashboard", "pipelines/app"}
@@ -206,29 +216,50 @@ def test_importing_the_package_loads_nothing_heavy():
     assert not heavy & loaded_by("import streamboost")
 
 
+@pytest.mark.slow
 def test_scikit_learns_own_learners_are_loaded_for_those_alone_who_give_one():
     at_once = set().union(*(imported(path, at_the_top=True) for path in modules().values()))
     assert "streamboost.boosting.reweighting.regressors" not in at_once
 
 
+@pytest.mark.slow
 def test_importing_the_stream_learner_compiles_and_loads_nothing_heavy():
     heavy = {"numba", "river", "scipy", "sklearn", "kafka", "pydantic"}
     assert not heavy & loaded_by("import streamboost.learner")
 
 
-@pytest.mark.parametrize("command", ["init p.toml", "check none.toml", "tell none.toml pause"])
-def test_what_needs_no_learner_loads_none(command, tmp_path):
+def loaded_by_command(command, folder):
+    """Run a command of the package in `folder` and return the modules it loaded."""
     code = (
         "import os, sys",
-        f"os.chdir({str(tmp_path)!r})",
+        f"os.chdir({str(folder)!r})",
         f"sys.argv = ['streamboost', *{command.split()}]",
         "from streamboost.pipelines.cli.__main__ import main",
         "sys.stdout = sys.stderr",
         "\ntry: main()\nexcept SystemExit: pass\nsys.stdout = sys.__stdout__\n",
     )
-    assert not {"numba", "sklearn", "scipy"} & loaded_by("; ".join(code[:5]) + code[5] + "pass")
+    return loaded_by("; ".join(code[:5]) + code[5] + "pass")
 
 
+@pytest.mark.parametrize("command", ["init p.toml", "check none.toml", "tell none.toml pause"])
+def test_what_needs_no_learner_loads_none(command, tmp_path):
+    assert not {"numba", "sklearn", "scipy"} & loaded_by_command(command, tmp_path)
+
+
+@pytest.mark.slow
+def test_pipeline_trains_without_scikit_learn(tmp_path):
+    records = [{"id": str(i), "x": i % 7, "label": f"{i % 7 > 3}"} for i in range(200)]
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    (tmp_path / "p.toml").write_text(
+        '[pipeline]\nname = "p"\n[source]\nconnector = "files"\npath = "r.jsonl"\n'
+        '[labels]\nconnector = "inline"\n[committee]\nn_estimators = 3\n'
+    )
+    loaded = loaded_by_command("run --until-idle p.toml", tmp_path)
+    assert "numba" in loaded
+    assert not {"sklearn", "pandas", "joblib", "river"} & loaded
+
+
+@pytest.mark.slow
 def test_what_tells_and_inspects_loads_no_learner():
     modules = ("cli.control", "cli.inspect", "config.file", "app.inspect", "state.commands")
     imports = [f"import streamboost.pipelines.{name}" for name in modules]
@@ -237,10 +268,4 @@ def test_what_tells_and_inspects_loads_no_learner():
 
 def test_asking_for_help_loads_nothing_heavy():
     heavy = {"numba", "river", "sklearn", "kafka", "fastapi", "nicegui"}
-    run = (
-        "from streamboost.pipelines.cli.__main__ import main",
-        "sys.argv = ['streamboost', '--help']",
-        "sys.stdout = sys.stderr",
-        "\ntry: main()\nexcept SystemExit: pass\nsys.stdout = sys.__stdout__\n",
-    )
-    assert not heavy & loaded_by("; ".join(run[:3]) + run[3] + "pass")
+    assert not heavy & loaded_by_command("--help", ROOT)

@@ -29,6 +29,7 @@ def wheel(tmp_path_factory):
     return next(folder.glob("*.whl"))
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_exactly_the_tree(wheel):
     with zipfile.ZipFile(wheel) as archive:
         packed = {n for n in archive.namelist() if ".dist-info/" not in n}
@@ -43,23 +44,27 @@ def test_the_wheel_holds_exactly_the_tree(wheel):
     assert packed == tree
 
 
+@pytest.mark.slow
 def test_the_sdist_holds_no_tests(wheel):
     with tarfile.open(next(wheel.parent.glob("*.tar.gz"))) as archive:
         assert not [name for name in archive.getnames() if "/tests" in name]
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_licence(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [n for n in archive.namelist() if n.endswith("licenses/LICENSE")]
         assert archive.read(name) == (ROOT / "LICENSE").read_bytes()
 
 
+@pytest.mark.slow
 def test_every_package_is_declared(wheel):
     said = (wheel.parent / "said").read_text()
     assert "is absent from the `packages` configuration" not in said
     assert "Warning" not in said
 
 
+@pytest.mark.slow
 def test_the_wheel_offers_the_command(wheel):
     with zipfile.ZipFile(wheel) as archive:
         entry = next(n for n in archive.namelist() if n.endswith("entry_points.txt"))

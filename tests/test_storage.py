@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 
 from streamboost.errors import ModelFileError
-from streamboost.storage import encode_sealed, pack_json, read_arrays, unpack_json, write_arrays
+from streamboost.storage import (
+    encode_sealed,
+    pack_json,
+    read_arrays,
+    unpack_json,
+    write_arrays,
+    write_bytes,
+)
 
 
 def test_arrays_and_manifest_come_back(tmp_path):
@@ -100,3 +107,13 @@ def test_a_file_is_written_as_it_is_sealed_and_may_be_read_by_others(tmp_path):
     plain.touch()
     assert made.stat().st_mode == plain.stat().st_mode
     assert sorted(tmp_path.iterdir()) == [made, plain]
+
+
+def test_pipes_and_devices_are_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFileError, match="pipe: cannot be written: it is a device or pipe"):
+        write_bytes(tmp_path / "pipe", b"content")
+    assert (tmp_path / "pipe").is_fifo()
+    for folder in (tmp_path, "", "..", "."):
+        with pytest.raises(ModelFileError, match="cannot be written: it is a folder"):
+            write_bytes(folder, b"content")

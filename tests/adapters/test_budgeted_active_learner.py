@@ -73,6 +73,7 @@ def test_no_river_check_is_skipped():
     ids=["bayes", "tree", "softmax pipeline", "two-class pipeline"],
 )
 @pytest.mark.parametrize("strategy", ["margin", "entropy"])
+@pytest.mark.quick_once
 def test_around_any_classifier_the_budget_is_kept_and_spent(classifier, strategy):
     records = SEGMENTS
     if "Logistic" in str(classifier):
@@ -102,6 +103,7 @@ def test_what_is_predicted_is_the_classifiers_own_best():
         assert model.predict_one(x)[0] == model.classifier.predict_one(x)
 
 
+@pytest.mark.slow
 def test_the_doubtful_records_are_asked_for():
     """Half the records are plain, half lie between the classes."""
     rng = np.random.default_rng(4)
@@ -117,6 +119,7 @@ def test_the_doubtful_records_are_asked_for():
     assert np.mean(asked[20:]) > 0.9
 
 
+@pytest.mark.slow
 def test_the_same_seed_asks_for_the_same_records_and_another_for_others():
     def asked(seed):
         model = BudgetedActiveLearner(tree.HoeffdingTreeClassifier(), 0.1, seed=seed)
@@ -126,6 +129,7 @@ def test_the_same_seed_asks_for_the_same_records_and_another_for_others():
     assert asked(1) != asked(2)
 
 
+@pytest.mark.slow
 def test_a_pickled_model_goes_on_as_if_never_stopped():
     model = BudgetedActiveLearner(tree.HoeffdingTreeClassifier(), budget=0.2, seed=1)
     run(model, SEGMENTS[:150])
@@ -151,6 +155,7 @@ def trees():
     ],
     ids=lambda one: type(one).__name__,
 )
+@pytest.mark.quick_once
 def test_vote_entropy_keeps_and_spends_the_budget_around_ensembles(ensemble):
     model = BudgetedActiveLearner(ensemble.clone(), 0.1, "vote_entropy", seed=1)
     _, asked = run(model)

@@ -65,6 +65,7 @@ def accuracy(records, **settings):
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
+@pytest.mark.quick_once
 def test_the_default_needs_no_word_on_whether_a_stream_moves(stream, moves):
     records = stream()
     default = accuracy(records)
@@ -96,6 +97,7 @@ def weight_of_sequence(records, labels, delay, both):
 
 @pytest.mark.parametrize("equal", [False, True], ids=["all different", "some equal"])
 @pytest.mark.parametrize("both", [False, True], ids=["label", "both"])
+@pytest.mark.quick_once
 def test_experts_are_judged_by_what_they_said_on_arrival_however_late_labels_are(equal, both):
     rng = np.random.default_rng(0)
     labels = (np.cumsum(rng.random(500) < 0.15) % 2).tolist()  # short runs, which end unseen

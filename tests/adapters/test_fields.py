@@ -1,5 +1,6 @@
 """Conversion of River's dictionaries to rows, and the column order of their features."""
 
+import pickle
 from collections import Counter, defaultdict
 from datetime import date, datetime
 from decimal import Decimal
@@ -11,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamboost.adapters.fields import FieldMapper
-from streamboost.errors import DataError
+from streamboost.adapters.river import StreamBoostClassifier
+from streamboost.errors import ConfigurationError, DataError
 from streamboost.features import Features
+from tests.encoders import tiny
 
 INNER = st.dictionaries(st.sampled_from(["a", "b", "a.b"]), st.integers(0, 9), max_size=3)
 VALUES = st.one_of(
@@ -58,6 +61,7 @@ def test_what_dictionaries_answer_for_absent_features_is_not_asked_for():
     ),
     st.randoms(),
 )
+@pytest.mark.slow
 def test_columns_do_not_depend_on_the_order_inside_a_record(records, random):
     def shuffled(x):
         items = list(x.items())
@@ -198,3 +202,25 @@ def test_a_category_stays_one_where_values_come_again_or_are_single_words():
     single = Learned(*({"note": f"name{i}"} for i in range(40)))
     assert list(again.kinds.values()) == list(single.kinds.values()) == ["category"]
     assert not again.fields._first_values
+
+
+def test_named_feature_has_the_type_that_is_given(tmp_path):
+    tiny.write_encoder(tmp_path)
+    note = {"type": "text", "encoder": str(tmp_path), "text": False}
+    model = StreamBoostClassifier(seed=1, fields={"note": note, "zip": "category"})
+    for n in range(60):
+        x = {"note": ["gift", "lunch rent"][n % 2], "zip": n % 3, "deep": {"a": 1}}
+        model.learn_one(x, n % 2)
+    names = [f"note[{i}]" for i in range(tiny.SIZE)]
+    assert model._features.names == ["deep.a", *names, "zip"]
+    assert model._features.categorical == [tiny.SIZE + 1]
+    assert model.predict_one({"note": "gift", "zip": 1, "deep": {"a": 1}}) == 0
+    assert model.clone().fields == model.fields
+    copied = pickle.loads(pickle.dumps(model))
+    x = {"note": "books lunch", "zip": 2}
+    assert copied.predict_proba_one(x) == model.predict_proba_one(x)
+
+
+def test_invalid_type_of_a_named_feature_is_refused():
+    with pytest.raises(ConfigurationError, match="field 'note': type is 'txt'"):
+        StreamBoostClassifier(fields={"note": "txt"})

@@ -210,6 +210,7 @@ def test_weights_that_cannot_be_are_refused_and_nothing_is_learned(wrong):
 
 
 @pytest.mark.parametrize("labels", [("ham", "spam"), (False, True), (1, 0)], ids=str)
+@pytest.mark.quick_once
 def test_classes_weigh_by_their_labels(labels):
     rare, found = np.random.default_rng(5).random(200) < 0.1, []
     for weights in ({labels[1]: 20}, "balanced", None):

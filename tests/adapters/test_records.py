@@ -45,6 +45,7 @@ def share_right(learned, records):
 
 
 @pytest.mark.parametrize("words", [1, 2, 8])
+@pytest.mark.quick_once
 def test_text_alone_is_enough_where_it_tells_labels_apart(words):
     records = [({"text": text}, y) for text, y in mails(300, seed=words, words=words)]
     assert share_right(model(), records) > 0.95
@@ -129,6 +130,7 @@ def trained():
 
 @settings(max_examples=30)
 @given(st.lists(st.dictionaries(NAMES, ODD, max_size=4), min_size=1, max_size=3))
+@pytest.mark.slow
 def test_whatever_comes_is_predicted(records):
     learned = trained()
     for odd in records:
@@ -139,6 +141,7 @@ def test_whatever_comes_is_predicted(records):
 
 @settings(max_examples=30)
 @given(st.lists(st.dictionaries(KNOWN, ODD, max_size=4), max_size=5))
+@pytest.mark.slow
 def test_whatever_comes_in_features_that_are_known_is_learned(records):
     learned = trained()
     for i, odd in enumerate(records):

@@ -146,6 +146,7 @@ def test_text_and_lags_are_refused_with_an_estimator_that_takes_no_categories():
         StreamBoostClassifier(estimator, label_lags=1)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_predictions_and_another_seed_others():
     x = SEGMENTS[200][0]
     assert learned().predict_proba_one(x) == learned().predict_proba_one(x)
@@ -174,6 +175,7 @@ def test_settings_reach_the_learner():
     assert learner.schedule == model.schedule
 
 
+@pytest.mark.slow
 def test_label_sets_hold_the_true_label_as_often_as_asked():
     model = StreamBoostClassifier(coverage=0.8, seed=1)
     held = []
@@ -196,6 +198,7 @@ def accuracy(model, records=RUNS):
     return evaluate.progressive_val_score(stream, model, metrics.Accuracy()).get()
 
 
+@pytest.mark.slow
 def test_a_schedule_per_label_follows_labels_that_follow_one_another_and_so_do_the_experts():
     alone, following = (
         accuracy(StreamBoostClassifier(schedule=schedule, experts="committee", seed=1))
@@ -242,6 +245,7 @@ def test_delayed_labels_are_learned(delay):
     assert right.get() > 0.6
 
 
+@pytest.mark.slow
 def test_it_works_within_a_pipeline():
     numbers = compose.Discard("kind") | preprocessing.StandardScaler()
     model = (numbers + compose.SelectType(str)) | StreamBoostClassifier(seed=1)
@@ -249,6 +253,7 @@ def test_it_works_within_a_pipeline():
     assert model.clone().predict_one(SEGMENTS[0][0]) is None
 
 
+@pytest.mark.slow
 def test_it_runs_on_the_track_for_several_classes():
     track = evaluate.MultiClassClassificationTrack()
     segments = next(d for d in track if isinstance(d, datasets.ImageSegments))

@@ -470,6 +470,7 @@ class Broken(list[bytes]):
         raise RuntimeError("the last payload cannot be made")
 
 
+@pytest.mark.quick_once
 def test_a_commit_that_fails_in_the_middle_leaves_nothing(ledger):
     transaction, inside, _ = ledger
     sink = inside.open()
@@ -486,6 +487,7 @@ def test_a_commit_that_fails_in_the_middle_leaves_nothing(ledger):
     sink.close()
 
 
+@pytest.mark.quick_once
 def test_a_batch_tried_again_is_written_once_to_what_is_not_bound(ledger):
     transaction, inside, outside = ledger
     bound, free = inside.open(), outside.open()

@@ -108,6 +108,7 @@ def test_where_every_label_is_known_the_cost_is_what_was_paid():
     assert cost.low == pytest.approx(cost.high)
 
 
+@pytest.mark.slow
 def test_decisions_cost_less_than_labels_where_one_error_costs_ten_times_another():
     rng = np.random.default_rng(5)
     rows = rng.normal(size=(4_000, 4))

@@ -15,7 +15,7 @@ from streamboost.evaluation.report import (
     make_report,
     naive_share,
 )
-from streamboost.evaluation.sufficient_stats import EvaluatedRecords, SufficientStats
+from streamboost.evaluation.sufficient_stats import PREDICTORS, EvaluatedRecords, SufficientStats
 
 
 def figure(name, cells):
@@ -144,7 +144,7 @@ def tally_of(mistakes, chance=0.05, n=4000, seed=0):
     asked = rng.random(n) < chance
     tally = SufficientStats(3)
     others = np.full(n, 1.0 / chance - 1.0)
-    predicted = np.zeros((n, 3), dtype=np.int64)
+    predicted = np.zeros((n, len(PREDICTORS)), dtype=np.int64)
     tally.add(EvaluatedRecords(P, predicted, np.where(asked, truth, -1), others))
     return tally
 
@@ -171,6 +171,7 @@ def test_a_mistake_that_was_caught_widens_the_interval_but_little_more():
     assert caught.high - caught.low == pytest.approx(width, rel=0.15)
 
 
+@pytest.mark.slow
 def test_a_committee_that_is_too_sure_is_covered_though_few_of_its_mistakes_are_caught():
     found = [figures_of(60, seed=seed).committee.accuracy for seed in range(200)]
     held = np.mean([one.low <= 1.0 - 60 / 4000 <= one.high for one in found])
@@ -180,7 +181,7 @@ def test_a_committee_that_is_too_sure_is_covered_though_few_of_its_mistakes_are_
 def test_tallies_of_parts_add_up_to_that_of_the_whole():
     stream = made(22, n=400)
     truth = np.where(stream.propensity > 0, stream.y, -1)
-    predicted = np.column_stack([stream.predicted] * 3)
+    predicted = np.column_stack([stream.predicted] * len(PREDICTORS))
     others = np.nan_to_num(1.0 / stream.propensity - 1.0)
 
     def tally(rows):
@@ -205,7 +206,7 @@ def test_room_for_more_classes_changes_no_sum():
         old = tuple(slice(n) for n in before[name].shape)
         np.testing.assert_array_equal(array[old], before[name])
         assert np.count_nonzero(array) == np.count_nonzero(before[name])
-    assert tally.sums["cells"].shape == (3, 7, 7)
+    assert tally.sums["cells"].shape == (len(PREDICTORS), 7, 7)
 
 
 def test_a_total_without_unknown_parts_is_certain():

@@ -38,6 +38,7 @@ def chosen(ids, chance, *, audit):
 
 
 @pytest.mark.parametrize("answered", [1.0, 0.8])
+@pytest.mark.quick_once
 def test_the_interval_covers_the_accuracy_and_the_naive_one_does_not(answered):
     honest, naive = [], []
     for seed in range(60):

@@ -70,6 +70,7 @@ def test_few_labels_make_sets_larger():
     unseen=st.sampled_from([0.0, 0.1, 1.0]),
     never=st.sampled_from([0.0, 0.3]),
 )
+@pytest.mark.slow
 def test_coverage_holds_over_time_however_the_stream_shifts(
     seed, coverage, stretches, unseen, never
 ):
@@ -87,6 +88,7 @@ def test_coverage_holds_over_time_however_the_stream_shifts(
     assert (gap <= (max(coverage, 1.0 - coverage) + 0.02) / 0.02 + 1e-6).all()
 
 
+@pytest.mark.slow
 def test_weights_make_up_for_what_was_asked_about():
     rng = np.random.default_rng(42)
     P = rng.dirichlet([0.5, 0.5, 0.5], size=8000)
@@ -103,6 +105,7 @@ def test_weights_make_up_for_what_was_asked_about():
     assert np.mean(np.array(held)[is_hard]) != pytest.approx(0.9, abs=0.015)
 
 
+@pytest.mark.slow
 def test_few_labels_by_chance_bring_single_runs_near_the_coverage():
     shares = []
     for seed in range(12):

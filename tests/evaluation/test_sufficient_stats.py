@@ -6,7 +6,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from streamboost.evaluation.sufficient_stats import EvaluatedRecords, SufficientStats
+from streamboost.evaluation.sufficient_stats import PREDICTORS, EvaluatedRecords, SufficientStats
 
 
 def added(tally, seed, n=50):
@@ -14,7 +14,7 @@ def added(tally, seed, n=50):
     rng = np.random.default_rng(seed)
     K = tally.n_classes
     P = rng.dirichlet(np.ones(K), n)
-    predicted, truth = rng.integers(0, K, (n, 3)), rng.integers(-1, K, n)
+    predicted, truth = rng.integers(0, K, (n, len(PREDICTORS))), rng.integers(-1, K, n)
     tally.add(EvaluatedRecords(P, predicted, truth, rng.random(n) * 9, rng.random((n, K))))
     return tally
 

@@ -72,6 +72,7 @@ def test_sums_of_those_nobody_asked_about_give_the_figures_of_all(which, order):
     given = stream(3_000)
     one, other = whole(*given), apart(*given, order)
     found = [asdict(getattr(evaluation, which)()) for evaluation in (one, other)]
+    assert [report.pop("committee_alone") is None for report in found] == [False, True]
     found = [[x for x in flat(report) if not isinstance(x, str)] for report in found]
     np.testing.assert_allclose(found[1], found[0], rtol=2e-5, atol=2e-6)
 
@@ -111,6 +112,7 @@ def test_sums_go_on_past_a_request_that_stays_open_and_leave_the_window():
     assert recent.committee.accuracy.low <= right <= recent.committee.accuracy.high
 
 
+@pytest.mark.slow
 def test_sums_that_wait_for_long_take_little_room_and_the_figures_stay(monkeypatch):
     def judged():
         P, labels, chance, asked = stream(20_000)

@@ -47,6 +47,7 @@ def test_the_honest_interval_covers_the_accuracy_and_the_naive_one_does_not(drif
     assert np.mean(naive) <= 0.5
 
 
+@pytest.mark.slow
 def test_every_figure_is_covered_in_nine_runs_of_ten():
     hits = []
     for seed in range(50):
@@ -195,6 +196,7 @@ def test_a_request_that_nobody_answers_does_not_hold_the_window_up():
 
 
 @pytest.mark.parametrize("slowly", [600, *slow(250)])
+@pytest.mark.slow
 def test_labels_that_come_fast_do_not_speak_for_those_that_come_slowly(slowly):
     hits = []
     for seed in range(20):
@@ -348,6 +350,7 @@ def test_a_class_that_appears_late_joins_the_figures():
     delay=st.integers(0, 3),
     window=st.integers(1, 90),
 )
+@pytest.mark.slow
 def test_going_on_from_a_state_is_never_having_stopped(cut, batch, delay, window):
     stream = made(11, n=300)
     cut -= cut % batch

@@ -11,6 +11,9 @@ OTHERS = ("1" * 40, "2" * 40)
 PEOPLE = (LEGACY, *OTHERS)
 """The legacy tokens of those who answer, of whom the first has made the project."""
 
+EMAILS = ("people@example.com", *(f"{token}@example.com" for token in OTHERS))
+"""The e-mail addresses of these people."""
+
 LABELS = ["left", "right"]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from waiting import until
 
-from tests.label_studio.front import LEGACY, OTHERS, Front, interface
+from tests.label_studio.front import EMAILS, LEGACY, OTHERS, Front, interface
 from tests.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
@@ -49,17 +49,17 @@ class Real(Front):
         self._start()
         super().__init__()
         self.personal = self.done("POST", "/api/token/", {})["token"]
-        for token in OTHERS:
-            self._add_person(token)
+        for token, email in zip(OTHERS, EMAILS[1:], strict=True):
+            self._add_person(token, email)
         with (
             closing(sqlite3.connect(self._database)) as here,
             closing(sqlite3.connect(self._first)) as there,
         ):
             here.backup(there)
 
-    def _add_person(self, token):
+    def _add_person(self, token, email):
         """Add somebody with that token, whom only a page lets choose it."""
-        body = {"email": f"{token}@example.com", "username": token, "password": "streamboost"}
+        body = {"email": email, "username": token, "password": "streamboost"}
         number = self.done("POST", "/api/users/", body)["id"]
         with closing(sqlite3.connect(self._database, timeout=30)) as database, database:
             database.execute(
@@ -78,7 +78,7 @@ class Real(Front):
             "--data-dir": self._folder,
             "--internal-host": "127.0.0.1",
             "--port": self._port,
-            "--username": "people@example.com",
+            "--username": EMAILS[0],
             "--password": "streamboost",
             "--user-token": LEGACY,
         }

@@ -10,7 +10,7 @@ from operator import getitem
 from urllib.parse import parse_qs
 from xml.etree import ElementTree
 
-from tests.label_studio.front import PEOPLE, Front, interface
+from tests.label_studio.front import EMAILS, PEOPLE, Front, interface
 
 PERSONAL = "header.refresh.signature"
 ACCESS = "header.access.signature"
@@ -140,6 +140,7 @@ class StandIn(Front):
     def _annotate(self, task, body, person):
         made = MAKING.format(sum(len(t["annotations"]) for t in self._tasks.values()))
         annotation = {"id": 1, "completed_by": person, "was_cancelled": False, "created_at": made}
+        annotation["created_username"] = f" {EMAILS[person - 1]}, {person}"
         task["annotations"].append(annotation | body)
         self._count(task)
         return task["annotations"][-1]

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.label_studio.front import LEGACY, OTHERS, interface
+from tests.label_studio.front import EMAILS, LEGACY, OTHERS, interface
 
 CHOSEN = {"id": "label", "from_name": "side", "to_name": "shown", "type": "choices"}
 LEFT = CHOSEN | {"value": {"choices": ["left"]}}
@@ -202,6 +202,17 @@ def test_annotations_finish_a_task_once_so_many_people_have_made_one(studio):
     assert not studio.tasks[number]["is_labeled"], "it was the same person"
     studio.annotate(number, "right", by=OTHERS[0])
     assert studio.tasks[number]["is_labeled"]
+
+
+def test_an_annotation_has_the_number_and_the_email_of_its_annotator(studio):
+    number = studio.add(task())
+    studio.annotate(number, "left")
+    studio.annotate(number, "left", by=OTHERS[0])
+    found = studio.tasks[number]["annotations"]
+    assert [one["created_username"] for one in found] == [
+        f" {email}, {one['completed_by']}" for email, one in zip(EMAILS, found, strict=False)
+    ]
+    assert found[0]["completed_by"] != found[1]["completed_by"]
 
 
 def test_drafts_are_told_to_whose_they_are_and_that_there_are_any_to_all(studio):

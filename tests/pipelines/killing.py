@@ -19,6 +19,7 @@ from kafka import KafkaProducer
 
 from streamboost.connectors.kafka.transaction import KafkaTransaction
 from streamboost.connectors.sqlite import transaction as sqlite_transaction
+from streamboost.connectors.sqlite.retention import StreamRetention
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.runner import replay as recovery
@@ -38,6 +39,7 @@ STEPS = {
     "committed": (sqlite_transaction.SqliteTransaction, "commit"),
     "committed to Kafka": (KafkaTransaction, "commit"),
     "checkpointed": (Checkpoints, "save"),
+    "deleted": (StreamRetention, "delete_before"),
 }
 """After these."""
 
@@ -45,6 +47,7 @@ WITHIN = {
     "writing": (sqlite_transaction, "_create_journal_tables"),
     "writing to Kafka": (KafkaProducer, "commit_transaction"),
     "sealing": (Path, "replace"),
+    "deleting": (StreamRetention, "_forget_moments_before"),
 }
 """At these: the batch is written but not committed; a file is written but has no name."""
 

@@ -46,7 +46,8 @@ def make(folder, servers, more="", reached=None, partitions=1):
 
 
 def put(made, records, partition=None, topic="records"):
-    with closing(made.cluster.create_producer()) as producer:
+    # However busy the machine is, the records of a partition are one batch, which `flush` sends.
+    with closing(made.cluster.create_producer(linger_ms=5_000)) as producer:
         for record in records:
             producer.send(f"{made.name}.{topic}", json.dumps(record).encode(), partition=partition)
         producer.flush()

@@ -321,6 +321,7 @@ def test_cell_longer_than_the_limit_of_pythons_reader_is_read(tmp_path):
         assert [message.size > 300_000 for message in source.poll(3)] == [False, True, False]
 
 
+@pytest.mark.slow
 def test_long_cells_are_read_by_several_threads_at_once(tmp_path):
     limit, interval = csv.field_size_limit(), sys.getswitchinterval()
     for i, n in enumerate((140_000, 200_000, 300_000, 400_000)):

@@ -129,3 +129,48 @@ def test_whole_decimals_keep_their_digits(written):
     with closing(ParquetSource(written({"id": ["1", "2"], "code": codes}))) as source:
         found = [json.loads(message.payload)["code"] for message in source.poll(5)]
     assert found == [10**19, 10**19 + 1]
+
+
+def test_ids_and_labels_are_the_text_that_json_would_give(written):
+    pyarrow = pytest.importorskip("pyarrow")
+    columns = {
+        "id": pyarrow.array([7.0, 8.5, None, float("nan")]),
+        "label": pyarrow.array([True, False, None, True]),
+        "name": pyarrow.array([b"dog", b"\xc3\xa9", None, b"cat"]),
+    }
+    source = ParquetSource(written(columns), text={"id", "label", "name"})
+    assert [json.loads(message.payload) for message in source.poll(5)] == [
+        {"id": "7", "label": "true", "name": "dog"},
+        {"id": "8.5", "label": "false", "name": "é"},
+        {"id": None, "label": None, "name": None},
+        {"id": None, "label": "true", "name": "cat"},
+    ]
+    source.close()
+
+
+def test_whole_decimals_are_whole_labels_and_lists_are_none(written):
+    columns = {
+        "id": [decimal.Decimal("7.00"), decimal.Decimal("8.50"), decimal.Decimal("9.00")],
+        "label": [["a"], ["b"], None],
+        "tag": [{"b": 1}, None, None],
+    }
+    with closing(ParquetSource(written(columns), text=columns)) as source:
+        messages = source.poll(5)
+    assert [json.loads(message.payload) for message in messages] == [
+        {"id": "7", "label": ["a"], "tag": {"b": 1}},
+        {"id": "8.50", "label": ["b"], "tag": None},
+        {"id": "9", "label": None, "tag": None},
+    ]
+    _, dead = Schema(label="auto").decode_labels(messages[:2])
+    assert [letter.reason for letter in dead] == ["bad_label", "bad_label"]
+
+
+def test_a_binary_id_that_is_not_utf_8_is_a_damaged_message(written):
+    pyarrow = pytest.importorskip("pyarrow")
+    columns = {"id": pyarrow.array([b"\xff\x00", b"k1"]), "a": [1.0, 2.0]}
+    source = ParquetSource(written(columns), text={"id"})
+    first, second = source.poll(5)
+    assert first.damage is not None
+    assert "column 'id'" in first.damage
+    assert json.loads(second.payload) == {"id": "k1", "a": 2.0}
+    source.close()

@@ -9,6 +9,7 @@ import pytest
 from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.topic import KafkaSource
+from tests.slow import slow
 
 pytestmark = pytest.mark.kafka
 
@@ -53,7 +54,7 @@ def take(source, n, limit=10, seconds=30.0):
     return found, ranges
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3, 6])
+@pytest.mark.parametrize("partitions", [3, *slow(1, 2, 6)])
 def test_after_a_replay_every_partition_is_read_on(cluster, make_topic, partitions):
     topic = make_topic(partitions)
     put(cluster, topic, range(95), partitions)

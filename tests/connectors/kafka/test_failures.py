@@ -61,6 +61,7 @@ def payloads(broker, topic):
     return sorted(found)
 
 
+@pytest.mark.slow
 def test_a_commit_whose_answer_is_lost_is_not_made_twice(broker, proxied, name):
     cluster, proxy = proxied
     sink = KafkaSink(cluster, name)
@@ -109,6 +110,7 @@ def test_a_network_that_breaks_is_gone_on_after(broker, proxied, name):
     assert [m.payload for m in found] == [b"%02d" % n for n in range(1, 11)]
 
 
+@pytest.mark.slow
 def test_a_slow_network_is_lived_with(broker, proxied, name):
     cluster, proxy = proxied
     proxy.delay = 0.1
@@ -288,6 +290,7 @@ def test_what_a_connection_failed_of_is_said_rather_than_that_time_ran_out(falls
         cluster.create_admin_client()  # there is nothing else to say
 
 
+@pytest.mark.slow
 def test_who_waits_hears_at_once_that_nobody_is_there_and_once_until_somebody_is(broker, caplog):
     caplog.set_level(logging.INFO, "streamboost")
     cluster = KafkaCluster(broker.servers, {"bootstrap_timeout_ms": 300})
@@ -316,6 +319,7 @@ def test_who_waits_hears_at_once_that_nobody_is_there_and_once_until_somebody_is
 
 
 @pytest.mark.parametrize("kind", ["create_admin_client", "create_consumer", "create_producer"])
+@pytest.mark.slow
 def test_who_asks_in_vain_again_and_again_holds_no_more_threads_and_files(kind, monkeypatch):
     # The errors that pytest would keep of it hold the sockets.
     monkeypatch.setattr(logging.getLogger("kafka"), "propagate", False)

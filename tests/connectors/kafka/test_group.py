@@ -63,6 +63,7 @@ def written(place):
         return [beside.newest_message(place.written, partition) for partition in (0, 1)]
 
 
+@pytest.mark.slow
 def test_what_a_member_makes_of_messages_is_written_with_where_it_goes_on(place, make_member):
     member = make_member()
     joined(member, [0, 1])
@@ -87,6 +88,7 @@ def test_nothing_is_written_of_partitions_that_went_away_meanwhile(place, make_m
     assert member.poll(100).ownership.partitions == {0}, "though the client still reads both"
 
 
+@pytest.mark.slow
 def test_a_transaction_whose_partitions_go_away_before_its_commit_is_undone(
     place, make_member, monkeypatch
 ):

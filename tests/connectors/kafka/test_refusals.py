@@ -58,6 +58,7 @@ def label(id):
 
 @pytest.mark.parametrize("suffix", ["", ".journal"])
 @pytest.mark.parametrize("options", [{}, {"metadata_max_age_ms": 100}], ids=["known", "looked-up"])
+@pytest.mark.quick_once
 def test_a_topic_deleted_between_two_commits_is_named(cluster, name, suffix, options):
     chosen = KafkaCluster(cluster.servers, options)
     sink = KafkaSink(chosen, name)
@@ -70,6 +71,7 @@ def test_a_topic_deleted_between_two_commits_is_named(cluster, name, suffix, opt
         assert "streamboost check --create-topics" in str(told.value)
 
 
+@pytest.mark.slow
 def test_a_topic_created_again_is_gone_on_with(cluster, name):
     sink = KafkaSink(cluster, name)
     with closing(KafkaTransaction(cluster, name)) as transaction:
@@ -94,6 +96,7 @@ def test_a_deleted_topic_is_named_where_no_transaction_writes(cluster, name):
         assert not told.value.retriable
 
 
+@pytest.mark.slow
 def test_a_message_over_the_topic_s_limit_is_named_by_its_record(cluster, name):
     large = [label(str(n)) for n in range(300)]
     large[200] = label("the large one" + "x" * 5000)

@@ -230,6 +230,7 @@ def test_what_is_not_committed_is_not_read(cluster, topic, begin, opened):
     assert list(transaction.read_journal()) == [(1, b"1"), (2, b"2")]
 
 
+@pytest.mark.slow
 def test_a_process_that_began_before_is_refused(cluster, topic, begin, opened):
     old, new, sink = begin(), begin(), opened(KafkaSink(cluster, topic))
     old.commit(1, [(sink, [b"old"])], {"records": {"0": 3}}, b"1")

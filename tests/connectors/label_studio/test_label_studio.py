@@ -4,7 +4,7 @@ import pytest
 
 from streamboost.connectors.label_studio.project import KEY, LabelStudioProject
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
-from tests.label_studio.front import LEGACY, OTHERS, PEOPLE, interface
+from tests.label_studio.front import EMAILS, LEGACY, OTHERS, PEOPLE, interface
 from tests.label_studio.stand_in import StandIn
 
 
@@ -74,7 +74,11 @@ def test_a_page_that_comes_twice_is_no_end_of_the_list(studio, server):
     assert list(studio.fetch_tasks(choices)) == numbers
 
 
-def test_the_label_is_what_most_annotations_say(studio, server):
+def given(task):
+    return [(one.label, one.annotator) for one in task.answers]
+
+
+def test_each_annotator_gives_an_answer_once_the_task_is_finished(studio, server):
     choices = studio.fetch_choices_tag()
     server.want(3)
     (number,) = studio.create_tasks([task("a")])
@@ -84,9 +88,47 @@ def test_the_label_is_what_most_annotations_say(studio, server):
     server.annotate(number, "right", by=OTHERS[0])
     found = studio.fetch_tasks(choices)[number]
     assert found.is_touched
-    assert found.label is None, "the third is still to come"
+    assert given(found) == [], "the third is still to come"
     server.annotate(number, "right", by=OTHERS[1])
-    assert studio.fetch_tasks(choices)[number].label == "right"
+    found = studio.fetch_tasks(choices)[number]
+    assert given(found) == list(zip(("left", "right", "right"), EMAILS, strict=True))
+    made = {one["completed_by"]: one["created_at"] for one in server.tasks[number]["annotations"]}
+    assert [one.time for one in found.answers] == list(made.values())
+
+
+def test_the_newest_annotation_with_a_choice_is_the_annotators_answer(studio, server):
+    (number,) = studio.create_tasks([task("a")])
+    for label in ("left", "right", None):
+        server.annotate(number, label)
+    server.annotate(number, "left", by=OTHERS[0])
+    found = studio.fetch_tasks(studio.fetch_choices_tag())[number]
+    assert given(found) == [("right", EMAILS[0]), ("left", EMAILS[1])]
+
+
+@pytest.mark.parametrize(
+    ("name", "who", "annotator"),
+    [
+        ("Ann Lee ann@example.com, 4", 4, "ann@example.com"),
+        ("Ann, Lee, 7 ann@example.com, 4", 4, "ann@example.com"),
+        ("Deleted User Deleted, 4", 4, "label studio 4"),
+        ('"a\\ b"@example.com, 4', 4, "label studio 4"),
+        ("ann@ex\u200bample.com, 4", 4, "label studio 4"),
+        (" , 4", 4, "label studio 4"),
+        ("ann@example.com, 4", {"id": 4}, "ann@example.com"),
+        (None, 4, "label studio 4"),
+        ("", None, "label studio"),
+        (7, "ann", "label studio"),
+    ],
+)
+def test_annotators_are_named_by_email_or_number(stand_in, name, who, annotator, monkeypatch):
+    studio = LabelStudioProject(stand_in.url, stand_in.project, LEGACY)
+    (number,) = studio.create_tasks([task("a")])
+    more = {"created_username": name, "completed_by": who, "was_cancelled": False}
+    monkeypatch.setattr(stand_in, "_count", lambda task: task.update(is_labeled=True))
+    path = f"/api/tasks/{number}/annotations/"
+    stand_in.done("POST", path, {"result": [chosen({"choices": ["left"]})]} | more)
+    (answer,) = studio.fetch_tasks(studio.fetch_choices_tag())[number].answers
+    assert answer.annotator == annotator
 
 
 @pytest.mark.parametrize("who", PEOPLE[:2])
@@ -100,7 +142,7 @@ def test_a_draft_is_a_beginning(studio, server, who):
 def test_an_annotation_without_a_choice_says_nothing(studio, server, choice):
     (number,) = studio.create_tasks([task("a")])
     server.annotate(number, **choice)
-    assert studio.fetch_tasks(studio.fetch_choices_tag())[number].label is None
+    assert given(studio.fetch_tasks(studio.fetch_choices_tag())[number]) == []
 
 
 def chosen(value, **more):
@@ -130,7 +172,7 @@ def test_a_malformed_annotation_says_nothing_and_disturbs_no_other(stand_in, res
     stand_in.done("POST", path, {"result": result, "was_cancelled": False}, LEGACY)
     stand_in.annotate(good, "left")
     found = studio.fetch_tasks(studio.fetch_choices_tag())
-    assert (found[bad].label, found[good].label) == (None, "left")
+    assert (given(found[bad]), given(found[good])) == ([], [("left", EMAILS[0])])
     assert found[bad].is_touched
 
 

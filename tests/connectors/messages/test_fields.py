@@ -15,6 +15,8 @@ from streamboost.features.fields import Field
 
 FIELDS = {"amount": "number", "device.os": "category", "note": "text", "items.0.price": "number"}
 SCHEMA = Schema(id="payment.id", time="at", fields=FIELDS, exclude=["card"], left_out=["session"])
+VECTOR = Field("vector", size=2)
+LABEL_IN_A = LabelFields(label="a.b")
 
 
 @pytest.fixture
@@ -177,6 +179,14 @@ class TestInference:
         with pytest.raises(DataError, match=r"(?s)no field .* \[schema.fields\].*never has"):
             self.infer(as_messages, Schema(), {"id": 1, "a": None})
 
+    @pytest.mark.parametrize("hidden", [{"exclude": ["a.b"]}, {"label_fields": LABEL_IN_A}])
+    @pytest.mark.parametrize("value", [{"b": "x", "c": 1}, {"b": None}])
+    def test_an_object_with_the_label_or_an_excluded_field_is_missing(self, decode, hidden, value):
+        schema = Schema(fields={"a": "text", "a.c": "number"}, **hidden)
+        records, dead = decode(schema, {"id": 1, "a": value}, {"id": 2, "a": "y", "a.b": "x"})
+        assert records.values == [(None, value.get("c")), ("y", None)]
+        assert dead == []
+
 
 class TestSettings:
     @pytest.mark.parametrize(
@@ -189,6 +199,10 @@ class TestSettings:
             ({"named": {"id": "text"}}, "names the records"),
             ({"named": {"label": "text"}}, "give the answer away"),
             ({"named": {"y": "text"}, "label_fields": LabelFields(label="y")}, "answer away"),
+            ({"numeric": ["a", "y"], "label_fields": LabelFields(label="y")}, "answer away"),
+            ({"numeric": ["a", "label"]}, "answer away"),
+            ({"named": {"o": VECTOR}, "label_fields": LabelFields(label="o.0")}, "holds 'o.0'"),
+            ({"fields": {"o": VECTOR}, "exclude": ["o.1"]}, "holds 'o.1'"),
             ({"named": {"card.no": "text"}, "exclude": ["card"]}, "leaves out 'card.no'"),
             ({"exclude": [""]}, "''"),
             ({"exclude": ["a"], "numeric": ["b"]}, "numeric"),

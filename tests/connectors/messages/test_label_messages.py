@@ -175,3 +175,27 @@ def test_source_is_cut_where_an_id_would_be_refused(decode, schema):
     found, dead = decode(schema, long, long | {"source": "ann"})
     assert dead == []
     assert found.sources == ["ü" * LONGEST_ID, "ann"]
+
+
+@pytest.mark.parametrize("schema", [Schema(label="integer"), Schema(kind="integer")])
+def test_whole_numbers_in_a_table_are_never_rounded(as_messages, schema):
+    whole = 9007199254740992  # 2**53
+    cells = [f"{whole}", f"{whole + 1}", f"0{whole + 1}", f"+{whole + 3}"]
+    cells += [f"{whole + 1}.0", "9.007199254740993e15"]
+    lines = [json.dumps({"id": str(i), "label": cell}).encode() for i, cell in enumerate(cells)]
+    rows = [replace(message, is_row=True) for message in as_messages(lines)]
+    found, dead = schema.decode_labels(rows)
+    assert found.labels == [whole, whole + 1, whole + 1, whole + 3]
+    assert len(dead) == 2
+
+
+@pytest.mark.parametrize("id", [[1], 1.5, {"a": 1}, "", None, "other"])
+def test_the_key_names_an_inline_label_whatever_its_field_id_is(id):
+    schema = Schema(numeric=["a"], id_from="key", inline_labels=True)
+    payload = json.dumps({"id": id, "a": 1, "label": "x"}).encode()
+    messages = [Message(payload, "0", 0, len(payload), key=b"k")]
+    split = schema.split_inline_labels(messages)
+    records, dead_records = schema.decode(split.records)
+    labels, dead_labels = schema.decode_labels(split.labels, source="records")
+    assert (records.ids, labels.ids, labels.labels) == (["k"], ["k"], ["x"])
+    assert dead_records == dead_labels == []

@@ -15,7 +15,13 @@ from streamboost.connectors.base import CommittedBatch, Message, Sink
 from streamboost.connectors.sqlite import database
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
-from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
+from streamboost.errors import (
+    ConfigurationError,
+    ConnectorError,
+    DeletedError,
+    StateError,
+    UnavailableError,
+)
 
 ROOT = Path(__file__).parents[3]
 
@@ -111,6 +117,35 @@ def test_offsets_are_not_given_twice_after_rows_were_deleted(path, opened):
     assert source.poll(9) == []
     put(path, "records", b"d")
     assert source.poll(9) == [Message(b"d", "0", 3, 1)]
+
+
+def test_messages_deleted_before_they_were_read_are_reported(path, opened, caplog):
+    put(path, "records", *(b"%d" % n for n in range(10)))
+    sources = [
+        opened(SqliteSource(path, "records", on_data_loss=one)) for one in ("fail", "continue")
+    ]
+    for source in sources:
+        assert len(source.poll(3)) == 3
+    shell(path, "DELETE FROM records WHERE offset < 3")  # all of them were read
+    for source in sources:
+        assert len(source.poll(1)) == 1
+    shell(path, "DELETE FROM records WHERE offset IN (4, 6)")  # a gap within the stream
+    for source in sources:
+        source.seek({"0": 4})
+    shell(path, "DELETE FROM records WHERE offset < 8")
+    with pytest.raises(DeletedError, match="offsets 4 to 7 of stream 'records' were deleted"):
+        sources[0].poll(9)
+    assert sources[0].position() == {"0": 4}
+    assert [message.offset for message in sources[1].poll(9)] == [8, 9]
+    assert sources[1].skipped_ranges == {"0": (4, 8)}
+    assert "offsets 4 to 7 of stream 'records' were deleted" in caplog.text
+    assert sources[1].poll(9) == []
+    assert sources[1].skipped_ranges == {}
+    assert opened(SqliteSource(path, "records")).poll(1)[0].offset == 8, "the beginning"
+    put(path, "records", b"10")
+    shell(path, "DELETE FROM records")
+    assert sources[1].poll(9) == []
+    assert sources[1].skipped_ranges == {"0": (10, 11)}
 
 
 def test_a_payload_larger_than_memory_is_cut_and_keeps_its_true_size(path, opened):

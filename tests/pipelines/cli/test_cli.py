@@ -348,6 +348,7 @@ def test_check_says_first_what_is_wrong_and_shows_the_file_when_asked_to(call, t
     ],
     ids=["records", "labels", "strangers"],
 )
+@pytest.mark.quick_once
 def test_a_run_that_could_use_nothing_says_why_and_fails(
     call, tmp_path, records, labels, section, why
 ):
@@ -359,6 +360,7 @@ def test_a_run_that_could_use_nothing_says_why_and_fails(
     assert code == 0, "nothing was there to use"
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_is_none_that_failed_where_all_that_is_new_is_damaged(call, tmp_path):
     pipeline_of(tmp_path, RECORDS)
     assert call("run", "p.toml", "--until-idle")[0] == 0
@@ -373,6 +375,7 @@ def test_a_run_without_labels_yet_is_none_that_failed(call, tmp_path):
     assert call("run", "p.toml", "--until-idle")[0] == 0
 
 
+@pytest.mark.slow
 def test_check_says_from_where_the_next_run_goes_on_or_why_it_would_refuse(call, tmp_path):
     def state_row():
         code, out, _ = call("check", "p.toml")
@@ -396,6 +399,7 @@ def test_check_says_from_where_the_next_run_goes_on_or_why_it_would_refuse(call,
     assert state_row().endswith("ok      continues after batch 1, all replayed")
 
 
+@pytest.mark.slow
 def test_inspect_says_how_far_a_running_pipeline_is_beyond_its_checkpoint(call, tmp_path):
     one = '{{"id": {}, "a": 1}}\n'
     pipeline_of(tmp_path, one.format(0) + "damaged\n", '{"id": 0, "label": "x"}\n')
@@ -472,6 +476,7 @@ def test_an_error_is_one_message_without_a_traceback(call, tmp_path, words, code
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_a_mistake_in_the_first_file_can_be_mended_and_run_again(call, tmp_path):
     text = '[pipeline]\nname = "x"\n[source]\nconnector = "files"\npath = "{}"\n'
     (tmp_path / "p.toml").write_text(text.format("nowhere.jsonl"))
@@ -492,6 +497,7 @@ def test_warmup_says_how_long_it_took(call):
     assert out.startswith("all kernels are compiled and kept; it took ")
 
 
+@pytest.mark.slow
 def test_what_a_pipeline_is_told_is_obeyed_by_its_next_run(call, tmp_path):
     pipeline_of(tmp_path, RECORDS)
     code, _, err = call("control", "p.toml", "pause")
@@ -499,6 +505,10 @@ def test_what_a_pipeline_is_told_is_obeyed_by_its_next_run(call, tmp_path):
     assert call("run", "p.toml", "--until-idle")[0] == 0
     code, out, _ = call("control", "p.toml", "pause")
     assert (code, "does so with its next batch" in out) == (0, True)
+    text = (tmp_path / "p.toml").read_text()
+    (tmp_path / "other.toml").write_text(re.sub('name = ".*"', 'name = "another"', text, count=1))
+    code, _, err = call("control", "other.toml", "pause")
+    assert (code, "and this is 'another'" in err) == (1, True)
     code, _, err = call("control", "p.toml", "rollback")
     assert (code, "rollback needs the number of a kept version" in err) == (2, True)
     assert call("control", "p.toml", "dance")[0] == 2
@@ -513,6 +523,7 @@ def test_what_a_pipeline_is_told_is_obeyed_by_its_next_run(call, tmp_path):
     assert "yes: nothing is trained, and the committee stays" in out
 
 
+@pytest.mark.slow
 def test_a_command_about_what_is_not_there_fails_and_names_what_is(call, tmp_path):
     records = "".join(json.dumps({"id": n, "width": n}) + "\n" for n in range(40))
     labels = "".join(

@@ -52,6 +52,7 @@ def test_what_does_not_fit_the_file_is_refused(tmp_path, file, command, told):
     assert told in err
 
 
+@pytest.mark.slow
 def test_check_says_what_is_promised_and_who_spends(tmp_path, kafka_servers):
     world = Apart(tmp_path, kafka_servers, partitions=4)
     out, _ = Command(tmp_path)("check", "p.toml")
@@ -197,7 +198,8 @@ def test_the_example_runs_with_three_workers(tmp_path, kafka_servers, monkeypatc
         process = subprocess.Popen([*command, file], env=environment, stderr=said)
     try:
         play = runpy.run_path(str(folder / "segments.py"))["play"]
-        assert play(kafka_servers, name, n=800) > 0.5
+        # How soon a committee reaches the scorers depends on the machine, that it does so does not.
+        until(lambda: play(kafka_servers, name, n=400) > 0.5)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
     finally:

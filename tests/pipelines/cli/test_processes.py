@@ -66,6 +66,7 @@ def prepared(tmp_path, make_records):
     return prepare
 
 
+@pytest.mark.slow
 def test_a_file_with_damaged_lines_is_read_to_its_end(streamboost_command, tmp_path, make_records):
     records, _ = make_records(1_400)
     good = [json.dumps(record) for record in records]
@@ -103,6 +104,7 @@ def test_a_file_with_damaged_lines_is_read_to_its_end(streamboost_command, tmp_p
     assert ids == [record["id"] for record in records]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_goes_on_as_if_it_never_had_been(
     streamboost_command, tmp_path, prepared
 ):
@@ -168,6 +170,7 @@ def test_nothing_that_is_said_shows_a_value_of_the_environment(
     assert "${SECRET}" in said[3]
 
 
+@pytest.mark.slow
 def test_a_changed_value_of_the_environment_is_not_gone_on_with(
     streamboost_command, tmp_path, make_records
 ):
@@ -256,6 +259,7 @@ def test_a_signal_that_comes_before_the_first_is_answered_is_ignored(capfd):
     assert capfd.readouterr().err == "stopping\n"
 
 
+@pytest.mark.slow
 def test_it_waits_for_the_first_records_to_find_the_schema(streamboost_command, tmp_path):
     (tmp_path / "p.toml").write_text(
         PIPELINE.replace('labels.jsonl"', 'labels.jsonl"\nfollow = true')

@@ -39,6 +39,7 @@ def write(folder, make_records, n, rounds=3):
     (folder / "p.toml").write_text(PIPELINE.format(rounds=rounds))
 
 
+@pytest.mark.slow
 def test_while_no_record_comes(streamboost_command, tmp_path):
     (tmp_path / "p.toml").write_text(PIPELINE.format(rounds=3))
     process = streamboost_command.start("run", "p.toml")
@@ -85,6 +86,7 @@ def frozen(broker):
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_while_a_broker_does_not_answer_a_beginning(made, frozen, streamboost_command):
     with closing(frozen.proxy()) as proxy:
         made(reached=f"127.0.0.1:{frozen.proxied_port}")

@@ -57,6 +57,7 @@ class TestServe:
 
             yield start
 
+    @pytest.mark.slow
     def test_while_those_who_came_say_nothing(self, start):
         serving = start()
         token = serving.client.headers["Authorization"]
@@ -122,6 +123,7 @@ class TestLabelStudio:
 
         return start
 
+    @pytest.mark.slow
     def test_while_a_server_does_not_answer_a_beginning(self, start):
         with socket.create_server(("127.0.0.1", 0)) as server:
             process = start(f"http://127.0.0.1:{server.getsockname()[1]}")

@@ -34,8 +34,10 @@ MAY_CHANGE = {
         "poll_interval": 2.0,
         "checkpoint_every": 7,
         "checkpoint_copy": "copies",
+        "retention": "7d",
         "on_data_loss": "continue",
         "keep_versions": 3,
+        "encoder_threads": 2,
     },
     "monitor": {
         "port": 9000,

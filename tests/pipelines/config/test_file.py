@@ -235,8 +235,8 @@ def test_everything_that_is_wrong_is_reported_at_once(tmp_path):
         (
             "committee",
             {"max_bins": 1000},
-            "max_bins: The 'max_bins' parameter of SketchLogitBoostClassifier must be an int in "
-            "the range [2, 255] or None. Got 1000 instead.",
+            "max_bins: max_bins of SketchLogitBoost must be an integer in [2, 255] or None, "
+            "and is 1000",
         ),
     ],
 )

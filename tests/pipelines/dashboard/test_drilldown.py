@@ -127,6 +127,7 @@ def test_of_a_record_that_is_not_kept_is_said_what_became_of_it_as_far_as_anybod
     )
 
 
+@pytest.mark.slow
 def test_a_status_tells_a_record_that_was_never_asked_about_from_one_that_never_came(site):
     status, view = site.served.status, StatusSnapshot(documents=site.served.status.documents())
     unasked = next(p["id"] for p in status.predictions() if status.labelled_record(p["id"]) is None)
@@ -638,24 +639,25 @@ def test_a_label_is_sent_again_also_where_its_fields_lie_deeper(tmp_path):
     assert (sent["ref.id"], sent["truth.label"], sent["source"]) == ("3", "left", "bob")
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "{", '{"a": 1}', "null", "[" * 5_000])
 @pytest.mark.parametrize("source", ["records", "labels"])
-def test_what_cannot_be_used_either_is_refused_and_written_nowhere(site, text, source):
+def test_what_cannot_be_used_either_is_refused_and_written_nowhere(site, source):
     before = read(site.served.config, source)
-    with pytest.raises(DataError):
-        dead_letters.resend_dead_letter({"source": source}, text, site.served, BOB)
+    for text in ("", "[1]", "{", '{"a": 1}', "null", "[" * 5_000):
+        with pytest.raises(DataError):
+            dead_letters.resend_dead_letter({"source": source}, text, site.served, BOB)
     assert read(site.served.config, source) == before
 
 
-@pytest.mark.parametrize("id", ["https://example.org/a?b#c", "..", "a\nb", "\u00e9 %2F", SCRIPT])
-def test_a_record_is_told_of_whatever_its_id_is(file, id):
-    config = load(file)
-    put(config, "records", [{"id": id, "a": 0.1, "b": 0.9}])
-    put(config, "labels", [{"id": id, "label": "left"}])
+def test_a_record_is_told_of_whatever_its_id_is(file):
+    config, ids = load(file), ("https://example.org/a?b#c", "..", "a\nb", "\u00e9 %2F", SCRIPT)
+    put(config, "records", [{"id": id, "a": 0.1, "b": 0.9} for id in ids])
+    put(config, "labels", [{"id": id, "label": "left"} for id in ids])
     run(config, until_idle=True)
     with site_of(file) as site:
-        told = site.program().get("/api/v1/pipelines/test/record", params={"id": id})
-    assert (told.status_code, told.json()["id"]) == (200, id)
+        program = site.program()
+        for id in ids:
+            told = program.get("/api/v1/pipelines/test/record", params={"id": id})
+            assert (told.status_code, told.json()["id"]) == (200, id)
 
 
 def test_the_api_tells_of_labelled_records_and_of_one_with_its_reasons(site):

@@ -48,6 +48,7 @@ def test_classes_of_one_character_are_their_own_keys():
 
 
 @given(st.lists(st.sets(st.text("abc01", min_size=1, max_size=2)), max_size=5))
+@pytest.mark.slow
 def test_a_key_stays_whatever_classes_come(rounds):
     keys = {}
     for known in rounds:

@@ -126,6 +126,17 @@ def test_a_pipeline_of_which_a_feature_shifted_is_not_ok_and_leads_to_it():
     )
 
 
+def test_after_a_change_the_line_leads_to_the_experts_while_recent_committees_lead():
+    view = seen()
+    view.documents["changes"] = {"total": 1, "newest": {"labels": 1_300, "since_labels": 1_203}}
+    view.documents["experts"] = {"committee": 0.2, "linear": 0.1, "young": 0.7}
+    (notice,) = pipeline_status(view, NOW).notices
+    assert (notice.word, notice.link) == ("Change", "/#expert-weights")
+    assert notice.text == "the stream changed before label 1,204"
+    view.documents["experts"] = {"committee": 0.7, "linear": 0.1, "young": 0.2}
+    assert pipeline_status(view, NOW).word == "OK"
+
+
 def test_a_pipeline_to_which_somebody_labels_against_the_others_is_not_ok_and_leads_to_who():
     view, fair = seen(), {"labels": 90, "compared": 90, "against": 1}
     view.documents["pipeline"]["name"] = "p"

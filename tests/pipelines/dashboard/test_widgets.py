@@ -1,9 +1,15 @@
 """Incremental updates of charts and tables that a browser already shows."""
 
 import pytest
+from nicegui.events import GenericEventArguments
 
 from streamboost.pipelines.dashboard.tables import Cell
-from streamboost.pipelines.dashboard.widgets import changed_cells, chart_spec_change, json_cells
+from streamboost.pipelines.dashboard.widgets import (
+    changed_cells,
+    chart_spec_change,
+    event_fields,
+    json_cells,
+)
 
 
 def spec(*rows, ends=(10, 30), marks=()):
@@ -54,3 +60,10 @@ def test_of_a_cell_what_differs_is_told_and_what_it_has_no_longer_as_none():
         [0, 3, {"text": "c"}],
     ]
     assert changed_cells(after, after) == []
+
+
+@pytest.mark.parametrize("sent", [None, 7, "number", [{"number": 1}], True])
+def test_event_whose_arguments_are_no_object_has_no_fields(sent):
+    assert event_fields(GenericEventArguments(sender=None, client=None, args=sent)) == {}
+    fields = {"number": 1}
+    assert event_fields(GenericEventArguments(sender=None, client=None, args=fields)) == fields

@@ -11,6 +11,8 @@ from streamboost.errors import StateError
 from streamboost.pipelines.demo import compare as demo
 from streamboost.pipelines.shutdown import StopToken
 
+pytestmark = pytest.mark.slow
+
 FIELDS = {
     "strategy",
     "records",

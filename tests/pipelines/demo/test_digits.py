@@ -14,6 +14,7 @@ def found():
     return load_digit_records()
 
 
+@pytest.mark.slow
 def test_every_digit_has_its_pixels_its_picture_and_what_it_is(found):
     records, truth = found
     assert len(records) == len(truth) == 1_797

@@ -129,6 +129,7 @@ def test_a_newcomer_labels_a_record_and_the_pipeline_learns_it(started):
     assert (again.returncode, "Traceback" in err) == (0, False), err
 
 
+@pytest.mark.slow
 def test_a_server_that_ends_ends_the_demo_with_a_word(tmp_path, capfd):
     never = 70_000
     with pytest.raises(ConfigurationError, match=r"`streamboost serve` ended with 2"):

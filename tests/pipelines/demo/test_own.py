@@ -17,6 +17,7 @@ from streamboost.pipelines.demo import compare as demo
 from streamboost.pipelines.demo import page as page_of_demo
 from streamboost.pipelines.demo.own import RECORDS, split_labelled_file
 from streamboost.pipelines.shutdown import StopToken
+from tests.encoders import tiny
 from tests.pipelines.demo.test_compare import FIELDS
 
 
@@ -243,6 +244,7 @@ def test_the_accuracy_is_told_over_the_newest_records(played):
     assert margin[-1].repeated < margin[-1].recent
 
 
+@pytest.mark.slow
 def test_the_command_prints_table_and_curves_and_writes_a_page(streamboost_command, tmp_path: Path):
     written(tmp_path / "<b>r.jsonl", payments(200))
     words = (
@@ -343,6 +345,7 @@ def test_a_setting_that_is_wrong_leaves_the_folder_to_the_next_run(streamboost_c
     assert (tmp_path / "kept" / "random" / "state").is_dir()
 
 
+@pytest.mark.slow
 def test_a_value_that_no_feature_can_have_costs_no_record(streamboost_command, tmp_path):
     records = payments(300)
     records[250]["a"] = 1e300  # beyond what a feature can be
@@ -352,3 +355,31 @@ def test_a_value_that_no_feature_can_have_costs_no_record(streamboost_command, t
     )
     assert "could not be used" not in err
     assert json.loads(out)["records"] == 300
+
+
+@pytest.mark.slow
+def test_texts_get_the_encoder(tmp_path, monkeypatch):
+    tiny.write_encoder(tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    notes = ["gift voucher urgent now", "lunch and rent today"]
+    records = [
+        {
+            "note": f"{notes[n % 2]} {n}",
+            "deep": {"b": f"{notes[n % 2]} {3 * n}"},
+            "a": n,
+            "y": n % 2,
+        }
+        for n in range(80)
+    ]
+    path = written(tmp_path / "r.jsonl", records)
+    stream = split_labelled_file(path, "y", None, tmp_path / "demo", "model")
+    field = {"type": "text", "encoder": str(tmp_path / "model")}
+    assert stream.sections["schema"] == {"fields": {"note": field, "deep.b": field}}
+    played = demo.run_demo(
+        ["margin"], tmp_path / "demo", stream, seed=0, budget=0.5, stop=StopToken(), show=print
+    )
+    assert next(played).records == 80
+    payments_path = written(tmp_path / "p.jsonl", payments(60))
+    with pytest.raises(ConfigurationError, match=r"no field of .* has texts of several words"):
+        split_labelled_file(payments_path, "is_fraud", "payment", tmp_path / "other", "model")
+    assert not list((tmp_path / "other").iterdir())

@@ -37,6 +37,7 @@ def test_every_answer_is_learned_with_the_propensity_it_was_asked_with(make):
     assert pipeline.learner.committee.version > 3
 
 
+@pytest.mark.slow
 def test_the_figures_are_of_all_records_not_of_those_asked_about():
     learned = Learned(numbers())
     for n in range(60):
@@ -125,6 +126,7 @@ def test_a_label_that_nobody_asked_for_waits_and_is_counted_otherwise(features):
     assert learned.pipeline.learner.n_labels == 0
 
 
+@pytest.mark.slow
 def test_a_field_that_joins_is_published_and_asked_with():
     learned = Learned(mixed())
     for n in range(4):
@@ -159,6 +161,7 @@ def test_what_was_asked_before_a_field_joined_is_learned_without_it():
 
 
 @pytest.mark.parametrize("make", [numbers, mixed])
+@pytest.mark.quick_once
 def test_labels_may_change_and_be_taken_back(make):
     learned = Learned(make())
     asked = [id for n in range(15) for id in learned.turn(records(10, start=10 * n))]
@@ -230,6 +233,7 @@ def forget(learned):
 PEOPLE = ("ann", "bob", "dan")
 
 
+@pytest.mark.slow
 def test_labels_that_look_wrong_are_asked_for_again_within_the_budget():
     learned, rng = Learned(mixed(), relabel=0.2), np.random.default_rng(1)
     pipeline, bought, again = learned.pipeline, [], []
@@ -269,6 +273,7 @@ def third_of(payload):
     return "third" if record["a"] + record["b"] < 0.7 else label_of(payload)
 
 
+@pytest.mark.slow
 def test_a_merge_that_is_undone_is_published_and_its_class_is_predicted_again():
     learned = Learned(numbers(), truth=third_of)
     for n in range(30):

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
+from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import StateError
 from streamboost.pipelines.distributed import model_log
 from streamboost.pipelines.distributed.model_log import ModelLogReader, SnapshotEncoder
+from tests.encoders import tiny
 from tests.pipelines.distributed.sharing import (
+    FIELDS,
     edition_of,
     make_learner,
     mixed,
@@ -117,3 +120,16 @@ def test_what_is_no_manifest_is_refused_until_a_learner_writes_another(value):
     editions = ModelLogReader(make_learner, "topic")
     editions.read([(b"manifest", value), (b"\xff", b""), (None, b"x"), *messages])
     assert editions.newest.number == 1
+
+
+def test_scorer_has_the_sentence_encoder_of_the_learner(tmp_path):
+    tiny.write_encoder(tmp_path)
+    note = {"type": "text", "encoder": str(tmp_path)}
+    schema = Schema(fields=FIELDS | {"note": note}, label="string")
+    learner, messages = taught(schema), records(40, seed=9)
+    edition = edition_of(learner, schema)
+    mine, other = (rows_of(one, schema, messages) for one in (learner, edition.learner))
+    np.testing.assert_array_equal(other, mine)
+    tiny.write_encoder(tmp_path, seed=1)
+    with pytest.raises(StateError, match=r"field 'note': the files of encoder .* put those"):
+        edition_of(learner, schema)

@@ -42,6 +42,7 @@ def test_a_scorer_predicts_and_the_learner_learns_what_it_asked(make_world, scor
     assert max(p["version"] for _, p in world.read("predictions")[0]) > 0
 
 
+@pytest.mark.slow
 def test_what_was_polled_before_something_failed_is_polled_again(make_world, scorer):
     world = make_world()
     one = scorer(world)

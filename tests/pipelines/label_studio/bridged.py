@@ -3,6 +3,8 @@
 import json
 from contextlib import closing
 
+import msgspec
+
 from streamboost.connectors.messages.outgoing import Request
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.pipelines.label_studio import run as label_studio
@@ -15,7 +17,7 @@ def write(config, stream, messages):
         sink.flush()
 
 
-def request(id, sequence=1, label="left"):
+def request(id, sequence=1, label="left", excluded=msgspec.UNSET):
     message = Request(
         id=id,
         time=None,
@@ -26,6 +28,7 @@ def request(id, sequence=1, label="left"):
         propensity=1.0,
         expires=None,
         sequence=sequence,
+        excluded_annotators=excluded,
     )
     return message.encode()
 

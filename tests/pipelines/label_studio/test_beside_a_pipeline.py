@@ -7,7 +7,7 @@ import pytest
 from streamboost.pipelines.app.run import run as run_pipeline
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.reader import StatusReader
-from tests.label_studio.front import interface
+from tests.label_studio.front import EMAILS, PEOPLE, interface
 from tests.pipelines.label_studio.bridged import turn, write
 
 NOTED = interface(shows='<Text name="shown" value="$note"/>')
@@ -50,6 +50,7 @@ def test_answers_are_learned_and_expired_tasks_removed(config, studio, make_reco
     assert numbers.keys() - studio.by_record().keys(), "nobody waits for these any more"
 
 
+@pytest.mark.slow
 def test_answers_that_come_too_late_are_counted_by_the_pipeline(
     config, studio, make_records, caplog
 ):
@@ -73,6 +74,34 @@ def test_answers_that_come_too_late_are_counted_by_the_pipeline(
     feed(config, make_records(150)[0][140:])
     counts = State(config.state).checkpoints.newest()[1]["join"]
     assert (counts["expired"], counts["answered"], counts["unsolicited"]) == (1, 0, 0)
+
+
+@pytest.mark.slow
+def test_relabel_requests_are_answered_by_another_annotator(make_config, studio, make_records):
+    config = make_config(
+        query={"budget": 0.5, "relabel": 0.4, "strategy": "random"},
+        monitor={"publish_every": 0.01},
+    )
+    records, truth = make_records(200)
+    again = []
+    for start in range(0, 200, 10):
+        feed(config, records[start : start + 10])
+        turn(config)
+        open_tasks = [one for one in studio.tasks.values() if not one["annotations"]]
+        for place, task in enumerate(open_tasks):
+            id, excluded = task["data"]["id"], task["data"]["excluded_annotators"]
+            again += [id] if excluded else []
+            who = next(k for k in (place % 2, 1 - place % 2, 2) if EMAILS[k] not in excluded)
+            is_wrong = who == 0 and place % 4 == 0
+            label = truth[int(id)]
+            label = {"left": "right", "right": "left"}[label] if is_wrong else label
+            studio.annotate(task["id"], label, by=PEOPLE[who])
+        turn(config)
+    run_pipeline(config, until_idle=True)
+    join = State(config.state).checkpoints.newest()[1]["join"]
+    assert again
+    assert join["corrected"] + join["duplicate"] == len(again)
+    assert join["conflicting"] == join["expired"] == 0
 
 
 def test_a_field_that_a_record_lacks_is_shown_empty(config, studio, make_records):

@@ -103,6 +103,7 @@ def test_a_label_that_could_not_be_written_is_written_once(config, studio, monke
     assert [label["id"] for label in labels(config)] == ["1"]
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_taken_on_from_where_it_was(
     config, studio, tmp_path, streamboost_command
 ):

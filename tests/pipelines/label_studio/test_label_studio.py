@@ -14,7 +14,7 @@ from streamboost.pipelines.label_studio import run as label_studio
 from streamboost.pipelines.label_studio import tasks as label_studio_book
 from streamboost.pipelines.label_studio.tasks import FILE, TaskEntry, TaskStore
 from streamboost.pipelines.shutdown import StopToken
-from tests.label_studio.front import interface
+from tests.label_studio.front import EMAILS, PEOPLE, interface
 from tests.pipelines.label_studio.bridged import ask, labels, turn, write
 
 NAMES = {"id": "key", "label": "side"}
@@ -33,6 +33,7 @@ def test_requests_become_tasks_with_a_suggested_answer(config, studio):
         "guess": "left",
         "probability": 0.75,
         "utility": 0.5,
+        "excluded_annotators": "",
     }
     (prediction,) = task["predictions"]
     assert prediction["model_version"] == "asks batch 3"
@@ -60,7 +61,7 @@ def test_finished_annotations_become_labels(config, studio):
             "id": "1",
             "label": "left",
             "time": studio.tasks[numbers["1"][0]]["annotations"][0]["created_at"],
-            "source": "label studio",
+            "source": EMAILS[0],
         }
     ]
     studio.annotate(numbers["2"][0], "right")
@@ -68,6 +69,29 @@ def test_finished_annotations_become_labels(config, studio):
     turn(config)
     assert [label["id"] for label in labels(config)] == ["1", "2"]
     assert studio.by_record() == numbers, "what people have done stays"
+
+
+@pytest.mark.parametrize(
+    ("rule", "wanted"),
+    [("last", [0, 1, 2]), ("first", [1, 2, 0]), ("vote", [1, 2, 0])],
+)
+def test_each_annotator_has_a_label_and_the_most_frequent_one_holds(
+    make_config, studio, rule, wanted
+):
+    config = make_config(labels={"connector": "sqlite", "stream": "labels", "on_conflict": rule})
+    studio.want(3)
+    ask(config, "1")
+    turn(config)
+    ((number,),) = studio.by_record().values()
+    chosen = ("left", "right", "right")
+    for token, label in zip(PEOPLE, chosen, strict=True):
+        turn(config)
+        assert labels(config) == [], "the task is not finished"
+        studio.annotate(number, label, by=token)
+    turn(config)
+    turn(config)
+    found = [(label["label"], label["source"]) for label in labels(config)]
+    assert found == [(chosen[one], EMAILS[one]) for one in wanted]
 
 
 def test_labels_are_whole_numbers_where_the_schema_says_so(make_config, studio):
@@ -96,7 +120,7 @@ def test_labels_are_called_what_the_file_says(make_config, studio):
         "key": "1",
         "side": "left",
         "time": "",
-        "source": "label studio",
+        "source": EMAILS[0],
     }
     assert studio.by_record().keys() == {"1"}, "the other is answered"
 
@@ -110,6 +134,38 @@ def test_a_label_from_elsewhere_ends_a_task_that_nobody_began(config, studio):
     ask(config, "4")
     turn(config)
     assert studio.by_record().keys() == {"2", "3"}
+
+
+def test_an_annotation_beside_a_label_from_elsewhere_is_written(config, studio):
+    """Whichever comes first; the pipeline decides between the two labels."""
+    ask(config, "1", "2")
+    turn(config)
+    numbers = {id: number for id, (number,) in studio.by_record().items()}
+    studio.annotate(numbers["1"], "left")
+    studio.annotate(numbers["2"], "left", cancelled=True)
+    elsewhere = [{"id": id, "label": "right", "source": "ann"} for id in ("1", "2")]
+    write(config, "labels", elsewhere)
+    for _ in range(3):
+        turn(config)
+    assert [(one["id"], one["source"]) for one in labels(config)[2:]] == [("1", EMAILS[0])]
+    studio.annotate(numbers["2"], "left")
+    for _ in range(3):
+        turn(config)
+    assert [(one["id"], one["source"]) for one in labels(config)[3:]] == [("2", EMAILS[0])]
+
+
+def test_after_a_kill_the_labels_that_are_missing_are_written(config, studio):
+    studio.want(3)
+    ask(config, "1")
+    turn(config)
+    ((number,),) = studio.by_record().values()
+    for token in PEOPLE:
+        studio.annotate(number, "left", by=token)
+    written = {"id": "1", "label": "left", "source": EMAILS[1]}
+    write(config, "labels", [written])
+    for _ in range(3):
+        turn(config)
+    assert sorted(one["source"] for one in labels(config)) == sorted(EMAILS)
 
 
 def test_a_task_that_somebody_removed_is_let_go(config, studio):

@@ -21,6 +21,7 @@ def stand_in():
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_requests_and_labels_may_be_topics(stand_in, tmp_path, kafka_servers):
     tables = {
         "pipeline": {"name": f"asks.{time.time_ns()}"},

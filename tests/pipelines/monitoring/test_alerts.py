@@ -23,6 +23,10 @@ WELL = {
     'streamboost_replay_margin_messages{source="records"}': "500x600",
     "streamboost_sequence": "0+100x600",
     "streamboost_checkpoint_sequence": "0+100x600",
+    "streamboost_oldest_checkpoint_timestamp_seconds": "0+60x600",
+    "streamboost_last_label_timestamp_seconds": "0+60x600",
+    "streamboost_disk_free_bytes": "100000000000-10000x600",
+    "streamboost_log_bytes": "10000000x600",
     'streamboost_dead_letters_total{reason="bad_json"}': "0x600",
     'streamboost_dead_letters_total{reason="empty"}': "0x600",
     "streamboost_records_total": "0+1000x600",
@@ -30,6 +34,7 @@ WELL = {
     'streamboost_labels_ignored_total{kind="duplicate"}': "0+1x600",
     "streamboost_labels_total": "0+10x600",
     "streamboost_open_requests": "50x600",
+    "streamboost_changes_total": "1x600",
     'streamboost_accuracy_high_ratio{predictor="committee"}': "0.9x600",
     'streamboost_accuracy_low_ratio{predictor="repeat_last"}': "0.5x600",
 }
@@ -57,6 +62,25 @@ AMISS = {
         "",
     ),
     "StreamboostNoCheckpoint": ({"streamboost_checkpoint_sequence": "0x600"}, 30, {}, "3000"),
+    "StreamboostOldCheckpoint": (
+        {"streamboost_oldest_checkpoint_timestamp_seconds": "60x600"},
+        400,
+        {},
+        "6h 39m 0s",
+    ),
+    "StreamboostNoLabels": (
+        {"streamboost_last_label_timestamp_seconds": "60x600"},
+        400,
+        {},
+        "6h 39m 0s",
+    ),
+    "StreamboostDiskFull": (
+        {"streamboost_disk_free_bytes": "100000000000-100000000x600"},
+        120,
+        {},
+        "",
+    ),
+    "StreamboostLargeLog": ({"streamboost_log_bytes": "200000000000x600"}, 60, {}, ""),
     "StreamboostDeadLetters": (
         {
             'streamboost_dead_letters_total{reason="bad_json"}': "0x5 200x600",
@@ -73,6 +97,7 @@ AMISS = {
         "",
     ),
     "StreamboostUnanswered": ({"streamboost_labels_total": "7x600"}, 500, {}, ""),
+    "StreamboostChange": ({"streamboost_changes_total": "1x5 2x600"}, 10, {}, ""),
     "StreamboostNoBetterThanRepeating": (
         {'streamboost_accuracy_low_ratio{predictor="repeat_last"}': "0.95x600"},
         60,
@@ -141,7 +166,7 @@ def test_it_fires_when_something_is_amiss(rules, look, alert):
         del labels["job"]
     told = {
         name: re.sub(
-            r"{{ \$(?:labels\.(\w+)|value)(?: \| humanize)? }}",
+            r"{{ \$(?:labels\.(\w+)|value)(?: \| humanize(?:Duration)?)? }}",
             lambda found: labels[found[1]] if found[1] else value,
             text,
         )

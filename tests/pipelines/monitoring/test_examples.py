@@ -110,6 +110,7 @@ def samples(tmp_path_factory, make_records):
     return found
 
 
+@pytest.mark.slow
 def test_every_metric_that_is_asked_for_is_told(samples):
     for where, query in queries():
         for name in re.findall(NAME, query):
@@ -206,6 +207,7 @@ def fed(world, make_records):
     return metrics.expose().decode(), truth
 
 
+@pytest.mark.slow
 def test_accuracy_is_told_with_its_interval(world, make_records):
     before = Metrics(world.loop).expose().decode()
     assert math.isnan(value_of(before, "streamboost_asked_accuracy_ratio"))
@@ -222,6 +224,7 @@ def test_accuracy_is_told_with_its_interval(world, make_records):
     assert math.isnan(value_of(text, "streamboost_decision_cost")), "nobody decides"
 
 
+@pytest.mark.slow
 def test_the_cost_of_decisions_is_told_with_its_interval(world, make_records):
     world.loop.pipeline.learner.decisions = Decisions(costs={"left": {"right": 10}})
     text, truth = fed(world, make_records)

@@ -281,6 +281,7 @@ def test_a_pipeline_is_ready_once_it_runs_and_not_while_it_retries(world, make_r
     assert not loop.is_ready
 
 
+@pytest.mark.slow
 def test_a_run_serves_them_where_its_file_says(streamboost_command, tmp_path):
     """Without a host, that is on this machine alone: test_examples scrapes it there."""
     more = 'host = "0.0.0.0"\nallow_insecure_http = true\n'

@@ -1,6 +1,9 @@
 import io
 import json
 import logging
+import re
+import runpy
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +41,22 @@ def test_every_line_has_the_sequence_of_the_batch_whoever_logs(root):
         (8, "error", "second"),
     ]
     assert found[2]["logger"] == "else"
+
+
+def test_each_json_line_has_an_event(root):
+    root.setFormatter(JsonFormatter())
+    log = logging.getLogger("anything")
+    log.warning("no checkpoint", extra={"event": "checkpoint_failed"})
+    log.warning("of another library")
+    assert [json.loads(line)["event"] for line in lines(root)] == ["checkpoint_failed", "other"]
+
+
+def test_each_message_of_the_product_has_an_event():
+    reference = Path(__file__).parents[3] / "docs" / "reference.py"
+    events = [event for event, *_ in runpy.run_path(str(reference))["logged_events"]()]
+    assert len(events) > 80
+    assert [one for one in events if not re.fullmatch(r"[a-z]+(_[a-z]+)*", one)] == []
+    assert "other" not in events, "the name for other libraries"
 
 
 def test_a_json_line_is_one_line_whatever_it_says(root):

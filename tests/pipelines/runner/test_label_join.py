@@ -228,6 +228,7 @@ def test_every_label_is_counted_once_and_learnt_at_most_once_per_record(stream, 
 
 @settings(max_examples=60, deadline=None)
 @given(batches, st.integers(1, 6), st.integers(1, 12))
+@pytest.mark.slow
 def test_the_memory_is_bounded_by_the_window_and_the_open_requests(stream, window, expires):
     join, batch_size = make_join(window, expires), 4
     for tick, batch in enumerate(stream):
@@ -241,6 +242,7 @@ def test_the_memory_is_bounded_by_the_window_and_the_open_requests(stream, windo
 
 @settings(max_examples=60, deadline=None)
 @given(batches, st.integers(1, 6), st.integers(1, 12))
+@pytest.mark.slow
 def test_saving_and_restoring_at_every_step_changes_nothing(stream, window, expires):
     steady, moved = make_join(window, expires), make_join(window, expires)
     for tick, batch in enumerate(stream):

@@ -8,6 +8,7 @@ import pytest
 
 from streamboost.environment import environment
 from streamboost.errors import StateError
+from streamboost.learner.labelled_rows import VoteHistory
 from streamboost.pipelines.runner.label_mapping import LabelMapping
 from streamboost.pipelines.runner.replay import recover
 from streamboost.pipelines.state.commands import Command
@@ -322,6 +323,7 @@ class GivenLabels:
 
 @pytest.mark.parametrize("sources", [["ann", "bob", "cat"], ["ann", None], [None]])
 @pytest.mark.parametrize("rule", ["last", "first", "vote"])
+@pytest.mark.quick_once
 def test_labels_are_as_if_a_merge_that_is_undone_had_never_been(make_world, rule, sources):
     classes = ["low", "high", "hgih", "mid"]
     for seed in range(4):
@@ -370,6 +372,43 @@ def test_labels_are_as_if_a_merge_that_is_undone_had_never_been(make_world, rule
             expected = truth.label_of(id)
             if expected is not None or not truth.given.get(id):
                 assert learner.label_of(str(id)) == expected, (seed, id, truth.given[id])
+
+
+def test_a_label_that_a_tie_kept_is_kept_by_a_merge_that_is_undone(make_world):
+    world = make_world(window=200, on_conflict="vote")
+    fed(world)
+    more(world, 100, 20)
+    learner = world.pipeline.learner
+    for source, label in zip("abcb", ["left", "right", "right", "laft"], strict=True):
+        world.feed(labels=[{"id": "110", "label": label, "source": source}])
+        world.run()
+    assert learner.label_of("110") == "right"
+    world.tell("merge", None, "laft", "left")
+    world.run()
+    assert learner.label_of("110") == "left"
+    again = world.fresh()
+    again.restore(*world.loop.snapshot())
+    for loop in (world.loop, again):
+        loop.pipeline._apply_commands([Command("unmerge", None, "laft")])
+        assert loop.pipeline.learner.label_of("110") == "right"
+
+
+def test_a_label_in_the_batch_of_its_record_is_restored_as_is_one_that_came_before(make_world):
+    world = make_world(window=200, on_conflict="vote")
+    fed(world)
+    world.tell("merge", None, "laft", "left")
+    world.feed(labels=[{"id": "100", "label": "right", "source": "ann"}])
+    world.run()
+    records, _ = make_records(5, start=100)
+    later = [{"id": "100", "label": "laft", "source": source} for source in ("bob", "cat")]
+    world.feed(records, labels=later)
+    world.run()
+    learner = world.pipeline.learner
+    assert learner.label_of("100") == "left"
+    world.tell("unmerge", None, "laft")
+    world.run()
+    assert learner.label_of("100") == "laft"
+    assert learner.votes_on("100").votes == [("ann", "right"), ("bob", "laft"), ("cat", "laft")]
 
 
 def test_votes_are_counted_again_when_their_classes_become_one(make_world):
@@ -453,6 +492,7 @@ def test_a_record_whose_class_was_dropped_takes_a_label_though_a_vote_is_left(ma
     assert world.pipeline.learner.label_of("110") == "left"
 
 
+@pytest.mark.slow
 def test_a_replay_and_a_restart_over_an_undone_merge_end_in_the_same_bits(make_world):
     world = make_world(window=60, fields={"a": "number", "b": "number", "note": "text"})
     fed(world)
@@ -513,6 +553,6 @@ def test_what_labels_were_is_forgotten_with_their_records():
     classes = LabelMapping()
     classes.apply_class_command(Command("merge", None, "a", "b"), "string")
     for n in range(10_000):
-        classes.store_original_labels({str(n): [("ann", "a")]})
+        classes.store_original_labels({str(n): VoteHistory([("ann", "a")])})
         classes.prune_original_labels(lambda id, n=n: int(id) > n - 100)
     assert len(classes.to_json()["were"]) < 2_500

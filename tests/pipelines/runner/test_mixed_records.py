@@ -149,6 +149,7 @@ def test_a_stream_of_every_kind_is_learned_from(uninterrupted):
 
 
 @pytest.mark.parametrize("killed", range(17))
+@pytest.mark.quick_once
 def test_a_pipeline_killed_in_any_batch_goes_on_to_the_same_bits(uninterrupted, make_world, killed):
     world = play(make_world(fields=FIELDS, rounds=3, growth=1.3), 18, killed=killed)
     assert_nobody_noticed(world, uninterrupted)
@@ -163,12 +164,14 @@ def test_a_pipeline_restarted_from_every_checkpoint_goes_on_to_the_same_bits(
 
 
 @pytest.mark.parametrize("killed", [None, 5, 12])
+@pytest.mark.quick_once
 def test_a_journal_alone_gives_the_same_bits_also_where_a_thread_trains(make_world, killed):
     schedule = {"training": "background", "promotion": "better", "n_evaluation_labels": 5}
     world = play(make_world(fields=FIELDS, rounds=3, **schedule), 18, killed=killed)
     assert_its_journal_says_the_same(world)
 
 
+@pytest.mark.slow
 def test_a_field_added_in_the_middle_is_journalled_and_replayed(make_world):
     fields = {name: field for name, field in FIELDS.items() if name != "note"}
     world = play(make_world(fields=fields, rounds=3, growth=1.3), 8)

@@ -67,6 +67,7 @@ def test_the_next_batch_is_worked_on_while_one_is_committed(world, make_records)
     assert loop.is_committed
 
 
+@pytest.mark.slow
 def test_what_is_committed_is_the_same_as_one_batch_after_the_other(make_world, make_records):
     worlds = make_world(), make_world()
     worlds[1].loop = worlds[1].fresh(pipelined_commits=True)

@@ -1,6 +1,7 @@
 """Relabel requests for labels that look wrong, through a whole pipeline."""
 
 import numpy as np
+import pytest
 
 from streamboost.pipelines.runner.replay import recover
 from tests.pipelines.conftest import make_records
@@ -62,6 +63,7 @@ def test_a_request_about_a_label_names_who_must_not_answer_and_shows_the_record(
     assert set(world.pipeline.counters()["annotators"]) == set(PEOPLE)
 
 
+@pytest.mark.slow
 def test_who_is_not_asked_is_remembered_while_the_request_is_open(make_world):
     world = made(make_world)
     streamed(world, n=400, answers=False)
@@ -82,6 +84,29 @@ def test_who_is_not_asked_is_remembered_while_the_request_is_open(make_world):
     } == named
 
 
+@pytest.mark.slow
+def test_the_same_label_again_of_whoever_must_not_answer_leaves_the_request_open(make_world):
+    world = made(make_world)
+    streamed(world, n=400, answers=False)
+    learner, join = world.pipeline.learner, world.pipeline.join
+    id, request = next(
+        (id, request) for id, request in join.open_requests.items() if request.excluded_annotators
+    )
+    answered, author = learner.ledger.answered, request.excluded_annotators[0]
+    label = learner.label_of(id)
+    world.feed(labels=[{"id": id, "label": label, "source": author}])
+    world.run()
+    assert id in join.open_requests
+    assert learner.ledger.answered == answered
+    assert learner.ledger.pending == len(join.open_requests)
+    other = next(name for name in PEOPLE if name not in request.excluded_annotators)
+    world.feed(labels=[{"id": id, "label": label, "source": other}])
+    world.run()
+    assert id not in join.open_requests
+    assert learner.ledger.answered == answered + 1
+
+
+@pytest.mark.slow
 def test_a_label_that_nobody_confirmed_in_time_stays(make_world):
     world = made(make_world)
     truth = streamed(world, n=400, answers=False)
@@ -100,6 +125,7 @@ def test_a_label_that_nobody_confirmed_in_time_stays(make_world):
     assert join.counts.duplicate == 1
 
 
+@pytest.mark.slow
 def test_a_replay_that_asked_again_ends_in_the_same_bits(make_world):
     world = made(make_world)
     streamed(world, n=400)

@@ -78,6 +78,7 @@ def test_a_pipeline_killed_after_any_batch_goes_on_as_the_journal_says(
     ),
     st.sampled_from(sorted(SCHEDULES)),
 )
+@pytest.mark.slow
 def test_commands_and_restarts_leave_a_state_that_the_journal_alone_gives(
     make_world, make_records, batches, schedule
 ):
@@ -284,6 +285,7 @@ def test_reading_a_batch_again_leaves_the_source_at_its_end(world):
     assert world.loop.intake.positions()["records"] == {"0": 8}
 
 
+@pytest.mark.slow
 def test_trees_for_thousands_of_labels_extend_those_for_fewer_and_are_replayed(
     make_world, make_records
 ):

@@ -436,6 +436,7 @@ messages = st.lists(
 
 @settings(max_examples=15, deadline=None)
 @given(messages)
+@pytest.mark.slow
 def test_stopping_and_restoring_after_every_batch_changes_no_digest(
     tmp_path_factory, make_world, stream
 ):

@@ -31,6 +31,14 @@ def file(_ran, tmp_path):
     return tmp_path / "job" / "p.toml"
 
 
+@pytest.fixture(scope="module")
+def file_of_module(_ran, tmp_path_factory):
+    """The same, for all tests of a module."""
+    folder = tmp_path_factory.mktemp("module") / "job"
+    shutil.copytree(_ran.parent, folder)
+    return folder / "p.toml"
+
+
 @pytest.fixture
 def site(file):
     with site_of(file) as found:

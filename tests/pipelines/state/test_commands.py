@@ -128,6 +128,7 @@ def test_a_queue_lost_between_two_runs_stops_nothing_and_is_made_anew(
     assert "bit for bit" in verify_replay(config(tmp_path))
 
 
+@pytest.mark.quick_once
 def test_a_queue_lost_while_a_pipeline_runs_stops_nothing_and_is_made_anew(
     state, tmp_path, lose, caplog
 ):
@@ -151,6 +152,7 @@ def test_a_queue_lost_while_a_pipeline_runs_stops_nothing_and_is_made_anew(
     assert len([line for line in warnings(caplog) if "lost or cannot be read" in line]) == 1
 
 
+@pytest.mark.quick_once
 def test_what_is_told_between_the_loss_and_the_next_run_is_obeyed(state, tmp_path, lose, caplog):
     lose(state / FILE)
     for command in ("resume", "retrain"):
@@ -172,6 +174,7 @@ def test_no_command_is_obeyed_twice_where_an_older_queue_is_put_back(state, tmp_
     assert obeyed(tmp_path) == ["pause", "resume", "pause", "resume", "retrain"]
 
 
+@pytest.mark.quick_once
 def test_a_replay_never_needs_the_queue(state, tmp_path, lose):
     lose(state / FILE)
     shutil.rmtree(State(state).checkpoints.folder)

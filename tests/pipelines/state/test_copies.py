@@ -88,6 +88,7 @@ def test_each_checkpoint_is_copied_with_its_committees_and_the_newest_three_stay
 
 
 @pytest.mark.parametrize("kind", ["memory", "file"])
+@pytest.mark.quick_once
 def test_a_copy_goes_where_fsspec_leads(tmp_path, grown, kind):
     place = f"memory://{tmp_path.name}/copies" if kind == "memory" else f"file://{tmp_path}/far"
     grown(60)
@@ -123,6 +124,7 @@ def test_a_lost_state_folder_is_made_again_from_a_copy_and_goes_on_at_its_batch(
     assert "bit for bit" in verify_replay(config(tmp_path))
 
 
+@pytest.mark.slow
 def test_what_was_made_again_goes_on_as_the_old_one_would_have(tmp_path, grown):
     grown(60)
     run(config(tmp_path), until_idle=True)
@@ -163,6 +165,7 @@ def test_streams_in_the_lost_log_and_commands_begin_anew(tmp_path, grown, make_r
     assert checkpoint["committee"]["paused"] == 0
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_right_after_the_folder_was_made_again_goes_on(tmp_path, grown):
     grown(60)
     run(config(tmp_path), until_idle=True)
@@ -183,6 +186,7 @@ def test_of_a_state_that_was_just_made_again_nothing_is_said_to_be_replayed(tmp_
     assert verify_replay(config(tmp_path)).startswith("no batch lies between")
 
 
+@pytest.mark.slow
 def test_a_folder_that_was_lost_is_not_begun_anew_in_silence(tmp_path, grown):
     grown(60)
     run(config(tmp_path), until_idle=True)
@@ -273,6 +277,7 @@ def test_whenever_a_process_is_killed_each_copy_is_whole(tmp_path, grown):
     assert all(name.startswith("test.") for name in copies.place.names())
 
 
+@pytest.mark.slow
 def test_a_copy_that_fails_is_said_and_ends_nothing(tmp_path, grown, caplog):
     grown(60)
     (tmp_path / "copies").write_text("in the way")
@@ -294,6 +299,7 @@ def test_a_copy_that_fails_is_said_and_ends_nothing(tmp_path, grown, caplog):
     assert kept(tmp_path).sequences == [6], "the next run makes up for it"
 
 
+@pytest.mark.slow
 def test_copies_of_another_state_are_left_alone_and_said(tmp_path, grown, caplog):
     grown(100)
     run(config(tmp_path), until_idle=True)
@@ -364,6 +370,7 @@ class Slow(FolderTarget):
         self.at_once -= 1
 
 
+@pytest.mark.slow
 def test_the_loop_waits_for_no_copy_and_the_newest_takes_the_place_of_those_that_wait(
     tmp_path, grown, monkeypatch
 ):

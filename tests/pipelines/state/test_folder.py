@@ -42,6 +42,7 @@ def hold(path, held, release):
         release.wait(60)
 
 
+@pytest.mark.slow
 def test_a_state_that_another_process_holds_is_refused_with_its_number(tmp_path):
     context = multiprocessing.get_context("spawn")
     held, release = context.Event(), context.Event()
@@ -59,6 +60,7 @@ def test_a_state_that_another_process_holds_is_refused_with_its_number(tmp_path)
     assert not state.is_running()
 
 
+@pytest.mark.slow
 def test_no_run_is_refused_because_others_look_whether_one_is_running(tmp_path):
     state, ended = State(tmp_path), threading.Event()
 

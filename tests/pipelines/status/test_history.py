@@ -82,6 +82,7 @@ def test_of_a_long_dead_letter_the_beginning_is_shown(payload):
     assert letter.payload.startswith(shown["payload"])
 
 
+@pytest.mark.slow
 def test_predictions_do_not_hold_on_to_the_long_texts_that_they_repeat():
     board = HistoryBuffer()
     short = {"id": "0", "label": "a", "probabilities": {"a": 1.0}, "fields": {"city": "Rome"}}

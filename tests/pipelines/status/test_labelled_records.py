@@ -44,6 +44,7 @@ def records_after(start, n):
     return make_records(n, start=start)[0]
 
 
+@pytest.mark.slow
 def test_every_record_that_was_labelled_says_what_it_was_taken_for(judged_world, reader):
     world, truth = judged_world
     predicted = {one["id"]: one["label"] for one in world.read("predictions")}
@@ -149,6 +150,7 @@ NAMES = ("ann", "bob", "eve", "unknown annotator", "", None)
         max_size=7,
     ),
 )
+@pytest.mark.slow
 def test_what_is_chosen_as_disputed_or_contested_is_what_its_page_calls_so(truth, labels):
     found = {"labels": labels, "truth": truth}
     votes = current_votes(labels)
@@ -227,6 +229,7 @@ def test_a_request_has_its_version_its_chances_and_what_made_it_so(judged_world,
             assert total == pytest.approx(scores[name], abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_record_with_reasons_keeps_what_was_usual_when_it_came(judged_world, reader):
     explained = [
         one for one in map(reader.labelled_record, reader.request_ids()) if one and one.get("why")
@@ -240,6 +243,7 @@ def test_a_record_with_reasons_keeps_what_was_usual_when_it_came(judged_world, r
             assert deviation > 0
 
 
+@pytest.mark.slow
 def test_all_records_that_are_kept_are_counted(judged_world, reader):
     assert (
         reader.count_records(None)
@@ -249,6 +253,7 @@ def test_all_records_that_are_kept_are_counted(judged_world, reader):
     )
 
 
+@pytest.mark.slow
 def test_a_correction_is_added_to_what_was_said_before(judged_world, tmp_path, reader):
     world, truth = judged_world
     id = reader.labelled_records(RecordFilter(), limit=1)[0]["id"]
@@ -294,6 +299,7 @@ def test_of_several_labels_that_one_is_the_truth_which_the_pipeline_goes_by(rule
     assert rows.rows["1"][1] == truth
 
 
+@pytest.mark.slow
 def test_what_was_kept_outlives_the_run(judged_world, tmp_path, reader):
     world, _ = judged_world
     before = {one["id"]: one for one in reader.labelled_records(RecordFilter(), limit=1_000)}
@@ -318,6 +324,7 @@ def test_of_very_many_the_newest_are_kept_within_bounds(grown, tmp_path, reader,
     assert reader.labelled_record("0") is None
 
 
+@pytest.mark.slow
 def test_ids_are_found_by_how_they_begin(judged_world, reader):
     found = reader.ids_with_prefix("11")
     assert {"11", "110", "119"} <= set(found)
@@ -339,6 +346,7 @@ def test_a_version_keeps_what_it_was_made_of_and_how_much_it_predicted(judged_wo
     assert last["predicted"] == by[last["version"]] > 0
 
 
+@pytest.mark.slow
 def test_what_labels_tell_of_a_committee_leaves_out_what_came_before_there_was_one(
     judged_world, tmp_path, reader
 ):

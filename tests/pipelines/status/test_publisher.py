@@ -1,6 +1,7 @@
 """Status documents that a running pipeline publishes."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 from waiting import until
@@ -36,6 +37,7 @@ def test_how_a_pipeline_stands_is_published_as_it_is(grown, tmp_path, reader):
     ]
 
 
+@pytest.mark.slow
 def test_a_pipeline_to_which_nothing_comes_goes_on_saying_that_it_is_there(grown, tmp_path, reader):
     world, _ = grown
     with published(world.loop, tmp_path) as publisher:
@@ -52,6 +54,21 @@ def test_a_pipeline_to_which_nothing_comes_goes_on_saying_that_it_is_there(grown
         assert reader.document("pipeline")["sequence"] == world.pipeline.sequence
 
 
+@pytest.mark.slow
+def test_a_lag_that_is_measured_after_the_last_batch_is_published(grown, tmp_path, reader):
+    world, _ = grown
+    with published(world.loop, tmp_path) as publisher:
+        world.run()
+        for lag in ({"records": 9}, {"records": 0}):
+            world.loop.backlog.lag = lag
+            for _ in range(3):
+                publisher.between_batches()
+                publisher._writer.wait_until_idle(10)
+            assert reader.document("lag") == lag
+            assert reader.chart_points()[-1]["lag"] == lag
+
+
+@pytest.mark.slow
 def test_points_count_every_record_and_label_once(grown, tmp_path, reader):
     world, _ = grown
     run(world, tmp_path)
@@ -90,6 +107,7 @@ def test_what_happened_is_marked(make_world, make_records, tmp_path, reader):
     assert reader.chart_marks(since_id=marks[-2]["id"]) == marks[-1:]
 
 
+@pytest.mark.slow
 def test_marks_keep_their_numbers_over_restarts(grown, tmp_path, reader):
     world, _ = grown
     run(world, tmp_path)
@@ -112,6 +130,7 @@ def replayed(world):
     return loop
 
 
+@pytest.mark.slow
 def test_the_newest_messages_are_shown_as_they_were_sent(grown, tmp_path, reader):
     world, _ = grown
     world.records.append([b"{", b'{"a": 1}'])
@@ -121,6 +140,7 @@ def test_the_newest_messages_are_shown_as_they_were_sent(grown, tmp_path, reader
     assert reader.dead_letters() == world.read("dead")[::-1]
 
 
+@pytest.mark.slow
 def test_class_mix_and_confusion_count_predictions_and_answers(grown, tmp_path, reader):
     world, truth = grown
     run(world, tmp_path)
@@ -172,6 +192,7 @@ def test_the_reference_outlives_the_run(make_world, make_records, tmp_path, read
     assert before["n"] == 1_000
 
 
+@pytest.mark.slow
 def test_after_drift_features_are_compared_with_the_records_from_there_on(
     make_world, make_records, tmp_path, reader
 ):
@@ -190,6 +211,28 @@ def test_after_drift_features_are_compared_with_the_records_from_there_on(
     assert "drift" in {mark["kind"] for mark in reader.chart_marks()}
     assert reader.document("feature_reference")["means"][0] > 5.0
     assert all(one["psi"] < 0.25 for one in reader.document("features")["features"])
+
+
+@pytest.mark.slow
+def test_a_change_of_the_stream_is_marked_and_told(make_world, make_records, tmp_path, reader):
+    world = make_world(budget=0.1, batch=50)
+    records, truth = make_records(1_400)
+    truth[900:] = [{"left": "right", "right": "left"}[label] for label in truth[900:]]
+    with published(world.loop, tmp_path):
+        for first in range(0, 1_400, 50):
+            world.feed(records[first : first + 50])
+            world.run()
+            answer(world, truth, sorted(open_in(world), key=int))
+            world.run()
+    changes = list(world.pipeline.learner.changes)
+    assert 800 <= changes[0].since_records < changes[0].records <= 1_400
+    assert reader.document("changes") == {"total": len(changes), "newest": asdict(changes[-1])}
+    assert [mark["text"] for mark in reader.chart_marks() if mark["kind"] == "change"] == [
+        f"the stream changed before label {change.since_labels + 1:,}" for change in changes
+    ]
+    assert replayed(world).pipeline.learner.changes.state() == (
+        world.pipeline.learner.changes.state()
+    )
 
 
 def test_of_very_many_classes_the_commonest_are_shown(make_world, make_records, tmp_path, reader):

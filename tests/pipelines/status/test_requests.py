@@ -12,6 +12,7 @@ from streamboost.query.strategies import UTILITIES
 from tests.pipelines.publishing import answer, open_in, published, run
 
 
+@pytest.mark.slow
 def test_open_requests_are_shown_exactly_with_the_records_other_fields(grown, tmp_path, reader):
     world, truth = grown
     with published(world.loop, tmp_path):
@@ -70,6 +71,7 @@ def replayed(world, folder):
 
 
 @pytest.mark.parametrize("left", ["all", "nothing", "older"])
+@pytest.mark.quick_once
 def test_a_restart_shows_the_requests_that_are_open_whatever_the_last_run_left(
     grown, tmp_path, reader, left
 ):
@@ -107,6 +109,7 @@ def test_a_request_that_no_message_is_at_hand_for_is_made_anew(grown, tmp_path, 
 
 
 @pytest.mark.parametrize("utility", UTILITIES)
+@pytest.mark.quick_once
 def test_a_request_made_anew_has_the_utility_it_had_on_arrival(
     make_world, make_records, tmp_path, reader, utility
 ):
@@ -126,6 +129,7 @@ def test_a_request_made_anew_has_the_utility_it_had_on_arrival(
     assert anew == pytest.approx({id: sent[id] for id in anew})
 
 
+@pytest.mark.slow
 def test_further_fields_are_bounded_and_never_the_answer(monkeypatch, grown, tmp_path, reader):
     monkeypatch.setattr(open_requests, "MOST_BYTES", 2_000)
     many = {f"f{i}": i for i in range(300)}

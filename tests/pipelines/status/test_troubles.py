@@ -29,6 +29,7 @@ def as_it_goes(world):
 
 
 @pytest.mark.parametrize("hurt", ["damaged", "a folder", "locked", "full", "no folder"])
+@pytest.mark.quick_once
 def test_nothing_that_becomes_of_the_file_reaches_the_pipeline(
     make_world, make_records, tmp_path, hurt, caplog
 ):
@@ -76,6 +77,7 @@ def test_what_cannot_be_told_is_logged_once_and_stops_nothing(grown, tmp_path, c
     assert caplog.text.count("the status cannot be published") == 1
 
 
+@pytest.mark.slow
 def test_publishing_changes_nothing_of_what_a_pipeline_learns(make_world, make_records, tmp_path):
     records, truth = make_records(300)
     digests = []
@@ -93,6 +95,7 @@ def test_publishing_changes_nothing_of_what_a_pipeline_learns(make_world, make_r
     assert np.isfinite(arrays["join.pinned"]).all()
 
 
+@pytest.mark.slow
 def test_nothing_is_published_while_nothing_changes(grown, tmp_path):
     world, _ = grown
     with published(world.loop, tmp_path) as publisher:
@@ -113,6 +116,7 @@ def test_nothing_is_published_while_nothing_changes(grown, tmp_path):
         assert taken[-1].documents["trouble"]["text"] == "the lights are out"
 
 
+@pytest.mark.slow
 def test_what_could_not_be_written_is_written_later_although_no_batch_comes(
     grown, tmp_path, reader
 ):
@@ -133,6 +137,7 @@ def test_what_could_not_be_written_is_written_later_although_no_batch_comes(
         assert reader.document("trouble")["text"] == "the lights are out"
 
 
+@pytest.mark.slow
 def test_what_is_replayed_is_not_timed(grown, tmp_path):
     world, _ = grown
     world.run()
@@ -168,6 +173,7 @@ def test_what_takes_long_to_write_is_written_less_often_but_is_not_silent(grown,
         assert due == [1.0, 3.0, 10.0]
 
 
+@pytest.mark.slow
 def test_while_a_commit_is_tried_again_that_is_said_and_what_is_committed_stays(
     grown, tmp_path, reader
 ):
@@ -190,6 +196,7 @@ def test_while_a_commit_is_tried_again_that_is_said_and_what_is_committed_stays(
     assert {request["id"] for request in reader.requests()} == open_in(world)
 
 
+@pytest.mark.slow
 def test_the_sequence_told_is_that_of_the_requests_told(grown, tmp_path, reader):
     world, _ = grown
     told = []

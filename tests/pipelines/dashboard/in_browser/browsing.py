@@ -18,6 +18,7 @@ from serving import put, read
 from streamboost.connectors.river import RiverSource
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.status.reader import StatusReader
+from streamboost.pipelines.status.record_filter import RecordFilter
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -130,9 +131,10 @@ def wait_for_record_after(page, id):
 
 
 def assert_accessible(page):
-    """Have axe look at a page, best at a test's end.
+    """Have axe look at a page, before nothing but measurements of it.
 
-    If that takes longer than the server waits for the page, the page is loaded again.
+    If that takes longer than `RECONNECT_TIMEOUT`, the page is loaded again at any time after it, in
+    place of what a click leads to.
     """
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="this needs axe")
     found = axe.Axe().run(page)
@@ -148,3 +150,22 @@ def assert_fits(page, name):
         assert found <= width, name
         if folder := os.environ.get("STREAMBOOST_SCREENSHOTS"):
             page.screenshot(path=Path(folder) / f"{name}-{width}.png", full_page=True)
+
+
+def until_said(page, text):
+    """Wait for a message, which comes after the next record and the answers."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    playwright.expect(page.locator(".said").first).to_contain_text(text, timeout=60_000)
+
+
+def by_mouse(link):
+    link.click()
+
+
+def by_keys(link):
+    link.focus()
+    link.page.keyboard.press("Enter")
+
+
+def explained(job):
+    return [one for one in job.status.labelled_records(RecordFilter(), limit=500) if one.get("why")]

@@ -17,7 +17,13 @@ from waiting import until
 
 import streamboost
 from tests.pipelines.command import have_kernels
-from tests.pipelines.dashboard.in_browser.browsing import CHROMIUM, PIPELINE, SCRIPT, Job
+from tests.pipelines.dashboard.in_browser.browsing import (
+    CHROMIUM,
+    PIPELINE,
+    SCRIPT,
+    Job,
+    explained,
+)
 
 ROOT = Path(streamboost.__file__).parents[1]
 FIRST = 400
@@ -186,3 +192,21 @@ def visit(request, job, windows):
 
     yield open_page
     assert windows.put_back(are_kept=not request.node.stash.get(FAILED, False)) == []
+
+
+@pytest.fixture
+def answered(job):
+    """A pipeline of whose labelled records some are explained."""
+
+    def is_there():
+        if explained(job):
+            return True
+        ready = [id for id in job.open_ids() if (job.status.labelled_record(id) or {}).get("why")]
+        if ready:
+            job.answer(ready[:5])
+        else:
+            job.feed(10)
+        return False
+
+    until(is_there)
+    return job

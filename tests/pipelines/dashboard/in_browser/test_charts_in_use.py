@@ -1,5 +1,6 @@
 """Charts in a real browser: hover, hidden series and time range persist as data arrive."""
 
+import pytest
 from waiting import until
 
 from streamboost.pipelines.dashboard.overview import TABLES_EVERY
@@ -13,7 +14,7 @@ from tests.pipelines.dashboard.in_browser.browsing import (
 )
 from tests.pipelines.dashboard.in_browser.conftest import log_in
 
-pytestmark = in_a_browser
+pytestmark = [*in_a_browser, pytest.mark.slow]
 
 UPDATES = TABLES_EVERY + 1
 """Number of updates within which all charts and tables are drawn again."""
@@ -163,6 +164,25 @@ def test_a_browser_that_was_cut_off_has_everything_when_it_is_back(job, chromium
     until(lambda: int(chart.get_attribute("data-last") or 0) >= last)
     assert int(chart.get_attribute("data-points")) > 3
     until(lambda: tile(page, "Records") == f"{job.fed:,}")
+    context.close()
+
+
+def test_a_page_without_its_connection_for_seconds_is_not_loaded_again(job, chromium):
+    context = chromium.new_context()
+    context.set_default_timeout(60_000)
+    link = job.links["ann"].pop()
+    log_in(context, link)
+    page = context.new_page()
+    page.goto(link.partition("/login")[0] + DASHBOARD)
+    page.locator(".state .chip", has_text=RUNNING).wait_for()
+    page.evaluate("window.isKept = true")
+    context.set_offline(True)
+    page.evaluate("window.socket.io.engine.close()")
+    page.wait_for_timeout(6_000)
+    context.set_offline(False)
+    page.wait_for_function("() => window.socket.connected")
+    update(job, page)
+    assert page.evaluate("window.isKept") is True
     context.close()
 
 

@@ -9,7 +9,6 @@ from PIL import Image
 from serving import put
 from waiting import until
 
-from streamboost.pipelines.dashboard.explanations import contrast_class, contrast_contributions
 from streamboost.pipelines.dashboard.versions import default_baseline_version
 from streamboost.pipelines.status.record_filter import RecordFilter
 from tests.pipelines.dashboard.in_browser.browsing import (
@@ -19,73 +18,17 @@ from tests.pipelines.dashboard.in_browser.browsing import (
     arrived,
     assert_accessible,
     assert_fits,
+    by_keys,
+    by_mouse,
+    explained,
     in_a_browser,
     segments,
     text_of,
 )
 
-pytestmark = in_a_browser
+pytestmark = [*in_a_browser, pytest.mark.slow]
 
 PAGES = ("records", "versions", "features", "dead-letters")
-
-
-def by_mouse(link):
-    link.click()
-
-
-def by_keys(link):
-    link.focus()
-    link.page.keyboard.press("Enter")
-
-
-@pytest.fixture
-def answered(job):
-    """A pipeline of whose labelled records some are explained."""
-
-    def is_there():
-        if explained(job):
-            return True
-        ready = [id for id in job.open_ids() if (job.status.labelled_record(id) or {}).get("why")]
-        if ready:
-            job.answer(ready[:5])
-        else:
-            job.feed(10)
-        return False
-
-    until(is_there)
-    return job
-
-
-def explained(job):
-    return [one for one in job.status.labelled_records(RecordFilter(), limit=500) if one.get("why")]
-
-
-@pytest.mark.parametrize("follow", [by_mouse, by_keys])
-def test_a_cell_leads_to_its_records_and_a_record_to_what_made_it_so(answered, visit, follow):
-    page = visit(DASHBOARD)
-    one = explained(answered)[0]
-    truth, said = one["truth"], one["label"]
-    head = page.get_by_role("rowheader", name=truth, exact=True)
-    row = page.locator("#confusion-matrix tbody tr").filter(has=head)
-    row.wait_for()
-    heads = page.locator("#confusion-matrix thead th").all_inner_texts()
-    follow(row.locator(":scope > *").nth(heads.index(said)).get_by_role("link"))
-    arrived(page, f"**/records?*true={truth}&predicted={said}")
-    assert f"{truth} that was predicted as {said}" in text_of(page, ".summary")
-    follow(page.get_by_role("link", name=one["id"], exact=True))
-    page.get_by_role("heading", name=f"Record {one['id']}").wait_for()
-    main = page.locator("main, .content").first.inner_text()
-    assert f"Predicted as {said} by version {one['version']}" in main
-    who = one["labels"][-1][2] or "unknown annotator"
-    wrong = f"That was wrong: {who} says it is {truth}"
-    assert (f"That was right, says {who}" if truth == said else wrong) in main
-    assert main.index("That was") < main.index("Requested in batch")
-    (most, _), *_ = contrast_contributions(
-        one["why"], said, contrast_class(one["why"], said, truth)
-    )
-    assert most in text_of(page, "#why .summary")
-    assert page.locator("#nearest-labelled-records tbody tr").count() == 5
-    assert page.locator("#class-probabilities tbody tr").count() == len(one["probabilities"])
 
 
 def test_a_phone_shows_what_each_feature_did_without_scrolling_sideways(answered, visit):
@@ -417,3 +360,11 @@ def test_every_page_of_causes_is_accessible_and_fits_a_phone(answered, visit, pa
         )
         assert_accessible(page)
         assert_fits(page, f"{path}-{theme}")
+
+
+def test_notice_of_a_lost_connection_is_accessible(job, visit):
+    page = visit("/records?pipeline=segments", bypass_csp=True)
+    page.locator(".state .chip", has_text=RUNNING).wait_for()
+    page.evaluate("document.getElementById('popup').ariaHidden = 'false'")
+    page.get_by_role("alert").get_by_text("Connection lost").wait_for()
+    assert_accessible(page)

@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 from waiting import until
 
+from streamboost.pipelines.dashboard.routes import RECONNECT_TIMEOUT
 from streamboost.pipelines.status.record_filter import RecordFilter
 from tests.pipelines.dashboard.in_browser.browsing import (
     DASHBOARD,
@@ -16,34 +17,12 @@ from tests.pipelines.dashboard.in_browser.browsing import (
     in_a_browser,
     record,
     text_of,
-    tile,
+    until_said,
     wait_for_record_after,
 )
 from tests.pipelines.dashboard.in_browser.conftest import have_requests, log_in, process
 
-pytestmark = in_a_browser
-
-
-def until_said(page, text):
-    """Wait for a message, which comes after the next record and the answers."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    playwright.expect(page.locator(".said").first).to_contain_text(text, timeout=60_000)
-
-
-def test_a_label_given_by_a_key_is_learned_and_changes_the_committee(job, visit):
-    dashboard, page = visit(DASHBOARD), visit("/label")
-    until(lambda: job.figure("pipeline", "state") == "running")
-    version, labels = tile(dashboard, "Version"), job.figure("learner", "labels")
-    id = record(page)
-    name = job.truth[int(id)]
-    key = page.get_by_role("button", name=name).get_attribute("aria-keyshortcuts")
-    page.keyboard.press(key)
-    assert wait_for_record_after(page, id) != id
-    until_said(page, f"Record {id} is {name}")
-    until(lambda: job.figure("learner", "labels") == labels + 1)
-    until(lambda: tile(dashboard, "Version") != version)
-    until(lambda: text_of(page, ".answered tbody tr").split()[-2:] == ["written", "Change"])
-    assert text_of(page, ".answered tbody tr").split()[:3] == [id, name, "ann"]
+pytestmark = [*in_a_browser, pytest.mark.slow]
 
 
 def test_two_browsers_never_have_the_same_record(job, visit):
@@ -66,8 +45,7 @@ def test_whoever_opens_the_page_again_keeps_the_record_when_the_first_is_gone(jo
     leases = sqlite3.connect(job.config.state / "labelling.db", isolation_level=None)
     page.close()
     with closing(leases):
-        # Longer than it takes until a closed page is noticed, four seconds.
-        for _ in range(26):
+        for _ in range(round((RECONNECT_TIMEOUT + 1) / 0.2)):
             second.wait_for_timeout(200)
             assert leases.execute("SELECT 1 FROM leases WHERE id = ?", (had,)).fetchone()
 

@@ -16,7 +16,7 @@ from tests.pipelines.dashboard.in_browser.browsing import (
     text_of,
 )
 
-pytestmark = in_a_browser
+pytestmark = [*in_a_browser, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -83,16 +83,6 @@ def test_the_page_that_asks_is_accessible_and_fits_a_phone(come, theme):
     page = come("ann", color_scheme=theme, bypass_csp=True)
     assert_accessible(page)
     assert_fits(page, f"login-{theme}")
-
-
-@pytest.mark.parametrize("path", [DASHBOARD, "/label?pipeline=segments"])
-def test_pages_are_for_annotators_and_operators_and_for_nobody_else(visit, chromium, path):
-    assert text_of(visit(path), ".person .who") == "ann"
-    page = visit(path, "bob")
-    assert text_of(page, ".person .who") == "bob, operator"
-    stranger = chromium.new_context()
-    assert stranger.request.get(page.url).status == 401
-    stranger.close()
 
 
 RECORD = """() => {

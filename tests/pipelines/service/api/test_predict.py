@@ -157,6 +157,7 @@ def test_an_explanation_adds_up_to_the_committees_score(site, file):
     assert np.allclose(scores, committee.class_scores(X))
 
 
+@pytest.mark.slow
 def test_fields_of_several_kinds_are_explained_by_name(mixed):
     with site_of(mixed) as site:
         told = asked(site.program(), "explain", mixed_records(2))
@@ -192,6 +193,7 @@ def test_the_scorers_token_predicts_and_a_annotator_does_not(site):
         assert refused.status_code == 403
 
 
+@pytest.mark.slow
 def test_many_may_ask_where_few_may_write(site):
     (record,), scorer = some_records(1), site.scorer()
     writes = int(site.settings.writes[1])

@@ -48,9 +48,9 @@ BODIES = {
 
 
 @pytest.fixture(scope="module")
-def at_hand(_ran):
+def at_hand(file_of_module):
     """A site whose committee is loaded."""
-    with site_of(_ran) as site:
+    with site_of(file_of_module) as site:
         assert site.program().post(PATH, json={"records": [RECORD]}).status_code == 200
         yield site
 

@@ -14,8 +14,8 @@ LABELS = "/api/v1/pipelines/test/labels"
 
 
 @pytest.fixture(scope="module")
-def site(_ran):
-    with site_of(_ran, failures=(1e9, 1e9), max_body=100_000) as found:
+def site(file_of_module):
+    with site_of(file_of_module, failures=(1e9, 1e9), max_body=100_000) as found:
         yield found
 
 

@@ -108,6 +108,7 @@ def test_slow_body_of_annotator_ends_connection(file, closing, pace, before):
 
 
 @pytest.mark.parametrize("upgrade", [False, True], ids=["HTTP", "websocket"])
+@pytest.mark.quick_once
 def test_client_that_reads_nothing_is_disconnected(file, closing, upgrade):
     with site_of(file, patience=0.5) as site:
         host = f"Host: 127.0.0.1:{site.settings.port}"
@@ -152,6 +153,7 @@ def test_who_is_logged_in_is_no_stranger(file, closing):
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate")
+@pytest.mark.slow
 def test_idle_connections_count_before_there_is_any_tls(file, closing, tmp_path):
     words = ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=localhost"]
     words += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", tmp_path / "key.pem"]

@@ -95,6 +95,7 @@ def test_reading_and_writing_have_rates_of_their_own():
     assert [ask(busy, TOKEN, method="GET")[0] for _ in range(3)] == [200, 200, 429]
 
 
+@pytest.mark.slow
 def test_messages_on_a_websocket_wait_where_they_come_too_often(monkeypatch):
     slept, seen = [], []
 

@@ -34,6 +34,7 @@ def valid_sessions(serving):
     return address, {"Origin": site, "Cookie": cookie}
 
 
+@pytest.mark.slow
 def test_malformed_websocket_messages_are_logged_as_one_line_each(served):
     address, login = valid_sessions(served)
     lines = []

@@ -54,6 +54,7 @@ def next_for(who):
     return who.post(f"{PREFIX}/labelling/next").json()["request"]
 
 
+@pytest.mark.slow
 def test_a_request_has_no_guess_for_a_annotator_until_they_have_answered(blind):
     ann, eve = blind.browser("ann"), blind.browser("eve")
     before = next_for(ann)
@@ -162,6 +163,7 @@ def browsing(streamboost_command, file):
         yield come
 
 
+@pytest.mark.slow
 def test_pages_show_a_blind_annotator_no_counts_and_no_label_of_a_requested_record(
     streamboost_command, blind
 ):
@@ -254,6 +256,7 @@ def test_no_read_route_shows_others_label_of_a_requested_record(relabelled):
     assert "secret" not in json.dumps(next_for(ann))
 
 
+@pytest.mark.slow
 def test_who_answered_a_record_before_sees_no_other_label_of_it_once_requested(relabelled):
     site, id = relabelled
     ann = site.browser("ann")

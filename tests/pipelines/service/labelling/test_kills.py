@@ -85,6 +85,7 @@ def test_a_label_acknowledged_before_a_kill_is_never_lost(serve, file, tmp_path)
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_a_label_acknowledged_before_a_kill_is_in_the_topic(serve, tmp_path, kafka_servers):
     more = f'[kafka]\nbootstrap_servers = "{kafka_servers}"\n[labels]\nconnector = "kafka"\n'
     config = load(make_file(tmp_path / "job", f'{more}topic = "{tmp_path.name}.labels"'))

@@ -1,5 +1,6 @@
 """The labelling queue with several annotators: assignment, undo, and time of the write."""
 
+import threading
 import time
 
 import pytest
@@ -327,6 +328,100 @@ def test_a_label_posted_after_an_answer_that_could_not_be_written_is_the_last(
     desk.queue.post_labels(poster, [Label("0", "right")])
     assert desk.queue.write_due(at_once=True) == 0
     assert [label for _, label, _ in desk.written()][-2:] == ["left", "right"]
+
+
+@pytest.fixture
+def stalled(desk, monkeypatch):
+    """A desk whose labels source writes only once it is told to, and the events for that."""
+    begun, go = threading.Event(), threading.Event()
+    flush = desk.sink.flush
+
+    def wait():
+        begun.set()
+        assert go.wait(60)
+        flush()
+
+    monkeypatch.setattr(desk.sink, "flush", wait)
+    yield begun, go
+    go.set()
+
+
+def test_while_a_label_is_written_slowly_others_go_on_and_another_post_is_refused(desk, stalled):
+    begun, go = stalled
+    post = threading.Thread(target=desk.queue.post_labels, args=(ANN, [Label("0", "left")]))
+    post.start()
+    assert begun.wait(60)
+    other = desk.fresh()  # of another process
+    for queue in (desk.queue, other):
+        with pytest.raises(UnavailableError, match="an earlier write of labels has not ended yet"):
+            queue.post_labels(BEN, [Label("1", "right")])
+        with pytest.raises(StateError, match="was answered already"):
+            queue.answer(BEN, "0", "right")
+    assert desk.before(BEN) == "1"
+    assert desk.queue.answer(BEN, "1", "right").stage == "held"
+    go.set()
+    post.join(60)
+    assert desk.queue.write_due(at_once=True) == 1
+    assert [label[:2] for label in desk.written()] == [("0", "left"), ("1", "right")]
+
+
+def test_an_answer_that_another_process_is_writing_is_not_written_after_a_later_label(
+    desk, stalled
+):
+    begun, go = stalled
+    desk.queue.answer(ANN, "0", "left")
+    desk.now += GRACE
+    write = threading.Thread(target=desk.queue.write_due)
+    write.start()
+    assert begun.wait(60)
+    other = desk.fresh()
+    with pytest.raises(UnavailableError):
+        other.post_labels(PROGRAM, [Label("0", "right")])
+    go.set()
+    write.join(60)
+    other.post_labels(PROGRAM, [Label("0", "right")])
+    assert desk.queue.write_due(at_once=True) == 0
+    assert [label[:2] for label in desk.written()] == [("0", "left"), ("0", "right")]
+
+
+def test_a_post_that_could_not_be_written_leaves_what_waited_as_it_was(desk, monkeypatch):
+    desk.queue.answer(ANN, "0", "left")
+    desk.queue.answer(BEN, "1", "left")
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.sink, "flush", lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            desk.queue.post_labels(PROGRAM, [Label("0", "right"), Label("1", "right")])
+        with pytest.raises(ZeroDivisionError):
+            desk.queue.post_labels(ANN, [Label("0", "right")])
+    assert desk.queue.undo(ANN).label == "left"
+    assert desk.queue.write_due(at_once=True) == 1
+    assert desk.written()[-1] == ("1", "left", "ben")
+    assert {entry.stage for entry in desk.queue.history() if entry.person != "ben"} == {"undone"}
+
+
+@pytest.mark.parametrize("was_written", [False, True])
+def test_a_label_that_was_posted_as_the_process_ended_is_written_at_the_next_start(
+    desk, monkeypatch, was_written
+):
+    """What is written twice is the same label of the same source, so that it counts once."""
+    desk.queue.answer(ANN, "0", "left")
+    flush = desk.sink.flush
+
+    def end():
+        if was_written:
+            flush()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.sink, "flush", end)
+        with pytest.raises(KeyboardInterrupt):
+            desk.queue.post_labels(
+                PROGRAM, [Label("0", "right", source="api"), Label("5", "left", source="bot")]
+            )
+    assert desk.fresh().write_due() == 3
+    expected = [("0", "left", "ann"), ("0", "right", "api"), ("5", "left", "bot")]
+    assert desk.written()[-3:] == expected
+    assert desk.fresh().write_due(at_once=True) == 0
 
 
 def test_a_clock_that_is_set_back_holds_nothing_back(desk):

@@ -184,6 +184,7 @@ def test_a_host_may_be_one_of_its_names_alone():
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate")
+@pytest.mark.slow
 def test_the_command_serves_over_https_until_it_is_told_to_end(streamboost_command, file, tmp_path):
     words = ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-days", "1"]
     words += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]

@@ -3,13 +3,17 @@
 import threading
 
 import pytest
+from serving import put, read, site_of, some_records
 
 from streamboost.connectors.memory import MemoryLog, MemorySink
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConnectorError, DataError, UnavailableError
+from streamboost.pipelines.app.run import run
+from streamboost.pipelines.config.file import load
 from streamboost.pipelines.service.labelling import writers as writing
 from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordWriter
+from streamboost.pipelines.state.commands import Command, queue_command
 
 
 class Slow(MemorySink):
@@ -26,7 +30,7 @@ class Slow(MemorySink):
 
 
 def test_whoever_finds_a_write_that_does_not_end_is_told_to_come_again(monkeypatch):
-    monkeypatch.setattr(writing, "_PATIENCE", 0.01)
+    monkeypatch.setattr(writing, "PATIENCE", 0.01)
     log = MemoryLog()
     sink = Slow(log)
     writer = LabelWriter(sink, Schema(numeric=["a"]))
@@ -108,3 +112,16 @@ def test_records_with_nested_ids_are_judged_before_their_fields_are_known():
     assert len(log.payloads()) == 1
     with pytest.raises(DataError, match="absent or null"):
         writer.write([{"id": 7}])
+
+
+def test_a_label_of_a_dropped_class_is_refused_by_serve(file):
+    config = load(file)
+    queue_command(config.state, Command("drop", label="left"))
+    put(config, "records", some_records(5, start=5_000))
+    run(config, until_idle=True)
+    with site_of(file) as site:
+        labels = {"labels": [{"id": "x", "label": "right"}, {"id": "1", "label": "left"}]}
+        answer = site.program().post("/api/v1/pipelines/test/labels", json=labels)
+    assert answer.status_code == 422
+    assert "the class 'left' was dropped" in answer.text
+    assert all(label["id"] != "x" for label in read(config, "labels"))
