@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 LABEL_STUDIO = .cache/label-studio
+SPARK = .cache/spark
 
 .PHONY: demo test test-slow test-alone test-older lint check reference docs dist bench record soak format clean
 
@@ -10,44 +11,42 @@ LABEL_STUDIO = .cache/label-studio
 demo: $(VENV)/$(if $(SERVE),serve,demo)-ready
 	$(BIN)/streamboost demo $(if $(SERVE),--serve)
 
-# Two workers have a broker each, and two a browser, see tests/conftest.py. These wait half of the
-# time, so four keep two cores busy. Each worker, and each command that a test starts, loads what the
-# first has compiled, also where the environment forbids Python to keep it.
+# One worker has a broker, and one a browser, see tests/conftest.py. These wait half of the time, so
+# three keep two cores busy. Each worker, and each command that a test starts, loads what the first
+# has compiled, also where the environment forbids Python to keep it.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest
 
 test: $(VENV)/ready
-	$(PYTEST) -n 4 -m "not slow"
+	$(PYTEST) -n 3 -m "not slow"
 
-# Kills at every step, backlogs, and what else takes long and seldom fails; the bridge beside Label
-# Studio itself; and later Pythons, where they are found.
-test-slow: $(VENV)/ready $(LABEL_STUDIO)/ready
+# Kills at every step, backlogs, and what else takes over half a second and seldom fails; the bridge
+# beside Label Studio itself. Two workers have a broker each, and two a browser.
+test-slow: $(VENV)/ready $(LABEL_STUDIO)/ready $(SPARK)/ready
 	$(PYTEST) -n 4 -m slow
-	$(MAKE) --no-print-directory test-on-3.12
-	$(MAKE) --no-print-directory test-on-3.13
 
-# The tests of numbers and figures as on an older processor: kernels for plain x86-64, numpy and
-# OpenBLAS without AVX. No test may depend on the processor.
-OLDER = NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=$(CURDIR)/.cache/older OPENBLAS_CORETYPE=Nehalem
-FOUND = import numpy; print(*numpy.show_config("dicts")["SIMD Extensions"].get("found", []))
-
-test-older: $(VENV)/ready
-	$(OLDER) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(FOUND)')" $(PYTEST) -n 3 \
-		-m "not slow and not kafka and not browser" tests/query tests/adapters tests/boosting tests/evaluation tests/features \
-		tests/kernels tests/learner tests/stacking tests/trees tests/test_checks.py tests/test_predictions.py tests/test_benchmarks.py tests/test_documentation.py \
-		tests/pipelines/cli/test_cli.py tests/pipelines/demo
+# On Python 3.13, or if it is not found, on the same Python as the other tests.
+test-older:
+	$(MAKE) --no-print-directory test-on-3.13 ELSE="exec $(MAKE) --no-print-directory test-alone"
 
 # On a Python that is on the path, or one of pyenv's.
+ELSE = echo "Python $* is not here: nothing is tried on it"
 test-on-%:
 	@for each in python$* "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$*.*/bin/python; do \
 		if "$$each" -c "" 2>/dev/null; then \
 			exec $(MAKE) --no-print-directory test-alone VENV=.venv-$* PYTHON="$$each"; \
 		fi; \
 	done; \
-	echo "Python $* is not here: nothing is tried on it"
+	$(ELSE)
 
-# What needs neither broker nor browser.
+# Numeric tests as on an older processor: kernels for plain x86-64, numpy and OpenBLAS without AVX. No
+# test may depend on the processor. ONLY="" runs all that needs neither broker nor browser.
+ONLY = streamboost $(addprefix tests/,adapters boosting evaluation features kernels learner query \
+	stacking trees pipelines/app pipelines/demo test_documentation.py test_predictions.py)
+OLDER = NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=$(CURDIR)/.cache/older OPENBLAS_CORETYPE=Nehalem
+FOUND = import numpy; print(*numpy.show_config("dicts")["SIMD Extensions"].get("found", []))
 test-alone: $(VENV)/ready
-	$(PYTEST) -n 3 -m "not slow and not kafka and not browser"
+	$(OLDER) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(FOUND)')" $(PYTEST) -n 3 \
+		-m "not slow and not kafka and not browser" $(ONLY)
 
 lint: $(VENV)/ready
 	$(BIN)/ruff format --check .
@@ -150,6 +149,16 @@ $(LABEL_STUDIO)/ready: tests/label_studio/requirements.txt | $(BIN)/python
 	$(LABEL_STUDIO)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps --requirement $< && touch $@ || \
 		{ rm -rf $(LABEL_STUDIO); echo "Label Studio cannot be had: its tests will be skipped"; }
+
+# Spark, of 1.4 GB; its tests skip where it cannot be had.
+$(SPARK)/ready: constraints.txt pyproject.toml | $(BIN)/python
+	rm -rf $(SPARK)
+	$(BIN)/python -m venv $(SPARK)
+	@echo "installing Spark into $(SPARK), which takes two minutes"
+	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[spark]' && \
+		$(SPARK)/bin/python -m tests.spark.environment && touch $@ || \
+		{ rm -rf $(SPARK); echo "Spark cannot be had: its tests will be skipped"; }
 
 clean:
 	rm -rf .venv .venv-* .cache build dist *.egg-info

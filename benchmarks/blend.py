@@ -27,7 +27,7 @@ def right(X, y, budget, delay, seed, experts):
     found, waiting = np.zeros(len(y), dtype=bool), deque()
     for start in range(0, len(y), BATCH):
         rows = np.arange(start, min(start + BATCH, len(y)))
-        scored = learner.score(X[rows])
+        scored = learner.score_arrivals(X[rows])
         found[rows] = scored.labels == y[rows]
         asked = learner.query(X[rows], scored, [str(i) for i in rows])
         for id, chance in zip(asked.ids, asked.propensity, strict=True):

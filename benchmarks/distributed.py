@@ -155,6 +155,17 @@ def together(work, file, n, workers):
     return records / max(r[0] for r in results), 1e6 * sum(r[1] for r in results) / records
 
 
+def trained(file):
+    """Return the schema of a pipeline file, and a learner that was trained once."""
+    config = load(file)
+    schema = config.sections.build_schema()
+    learner = config.learner_config.build_learner(schema, 0)
+    records, labels = messages(0, TAUGHT)
+    decoded, _ = schema.decode([Message(p, "0", i, len(p)) for i, p in enumerate(records)])
+    learner.learn(decoded.ids, decoded.X, [json.loads(y)["label"] for y in labels])
+    return schema, learner
+
+
 def from_memory(file, n, batch, gate, found):
     """Predict `n` records in batches without a broker; report records per second, and bytes.
 
@@ -164,11 +175,7 @@ def from_memory(file, n, batch, gate, found):
     editions = ModelLogReader(
         lambda schema: config.learner_config.build_learner(schema, 0), "memory"
     )
-    learner = config.learner_config.build_learner(config.sections.build_schema(), 0)
-    records, labels = messages(0, TAUGHT)
-    schema = config.sections.build_schema()
-    decoded, _ = schema.decode([Message(p, "0", i, len(p)) for i, p in enumerate(records)])
-    learner.learn(decoded.ids, decoded.X, [json.loads(y)["label"] for y in labels])
+    schema, learner = trained(file)
     published = SnapshotEncoder().encode_snapshot(1, schema, learner)
     parts = (m.partition(b"\n") for m in published)
     editions.read([(key, value) for key, _, value in parts])

@@ -87,7 +87,7 @@ def arrivals(learner, X, y, batch=BATCH, delay=DELAY):
     waiting = deque()
     for start in range(0, len(X), batch):
         rows = np.arange(start, min(start + batch, len(X)))
-        scored = learner.score(X[rows])
+        scored = learner.score_arrivals(X[rows])
         yield rows, scored, learner.evaluator.make_prediction_sets(scored)
         asked = learner.query(X[rows], scored, [str(i) for i in rows])
         waiting.extend(zip(asked.ids, asked.propensity.tolist(), strict=True))

@@ -80,9 +80,9 @@ def second_half(asker, X, y, delay):
     right, bought = np.zeros(len(y), dtype=bool), 0
     for start in range(0, len(y), BATCH):
         rows = np.arange(start, min(start + BATCH, len(y)))
-        scored = learner.score(X[rows])
+        scored = learner.score_arrivals(X[rows])
         right[rows] = scored.labels == y[rows]
-        asked = [int(id) for id in asker.query_pool(X[rows], scored, [str(i) for i in rows])]
+        asked = [int(id) for id in asker.ask(X[rows], scored, [str(i) for i in rows])]
         bought += len(asked)
         waiting.extend((rows[-1] + delay, i) for i in asked)
         due = []
@@ -195,7 +195,7 @@ def strategies(console, arguments):
 
 def main():
     arguments = parse()
-    console = Console(width=100)
+    console = Console(width=130)
     if "few" in arguments.tables:
         few(console, arguments.streams, arguments.rows, arguments.seeds)
     if "strategies" in arguments.tables:

@@ -65,7 +65,7 @@ def run(name: str, seed: int, **query: float) -> tuple[float, float, int]:
     for start in range(0, len(stream), BATCH):
         rows = stream[start : start + BATCH]
         ids = [str(i) for i in rows]
-        asked = learner.query(X[rows], learner.score(X[rows]), ids)
+        asked = learner.query(X[rows], learner.score_arrivals(X[rows]), ids)
         again = learner.query_relabels()
         told = [people.answer(int(id), []) for id in asked.ids]
         if told:

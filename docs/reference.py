@@ -1,8 +1,9 @@
-"""Generates reference pages from the code: pipeline file, commands, metrics and HTTP.
+"""Generates reference pages from the code: pipeline file, commands, metrics, log events and HTTP.
 
 `make reference` writes the pages into docs/pages. A test fails if they differ from the code.
 """
 
+import ast
 import inspect
 import json
 import re
@@ -21,6 +22,7 @@ from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Schedule
 from streamboost.learner.working_set import WorkingSet
+from streamboost.pipelines import shutdown
 from streamboost.pipelines.cli.__main__ import app
 from streamboost.pipelines.config.connectors.base import Section
 from streamboost.pipelines.config.connectors.registry import section_classes
@@ -55,6 +57,15 @@ USES = {
 """Use of the connector of a section, by section."""
 
 
+LEVELS = {
+    "debug": "debug",
+    "info": "info",
+    "warning": "warning",
+    "error": "error",
+    "exception": "error",
+}
+"""Level of a log call, by its method."""
+
 FILE = """# Pipeline file
 
 One TOML file describes a pipeline. Relative paths start at its folder, and `${NAME}` takes the
@@ -74,6 +85,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "reference/file.md", file_page()
     yield "reference/commands.md", commands_page()
     yield "reference/metrics.md", metrics_page()
+    yield "reference/log-events.md", log_events_page()
     yield "reference/http.md", http_page()
 
 
@@ -225,6 +237,57 @@ def metric_row(metric: Metric, labels: Iterable[str]) -> Row:
     """Return a metric's row."""
     name = metric.name + "_total" * (metric.type == "counter")
     return f"`{name}`", metric.type, ", ".join(labels), metric.documentation
+
+
+def log_events_page() -> str:
+    """Return the page on the events of the log."""
+    rows: dict[str, tuple[set[str], str]] = {}
+    for event, level, message in sorted(logged_events()):
+        if level != "debug":  # not written by the commands
+            levels, _ = rows.setdefault(event, (set(), message))
+            levels.add(level)
+    return (
+        "# Log events\n\nWith `--log-json`, each line of the log has an `event`, whose name stays "
+        "the same when the message changes. Lines of other libraries have the event `other`. "
+        "[Monitoring and operations](../how-to/monitoring.md#logs) says how to write the log.\n\n"
+        + table(
+            ("event", "level", "message"),
+            (
+                (f"`{name}`", ", ".join(sorted(levels)), text)
+                for name, (levels, text) in rows.items()
+            ),
+        )
+        + "\n"
+    )
+
+
+def logged_events() -> Iterator[tuple[str, str, str]]:
+    """Yield event, level and message of each log call in the code."""
+    root = Path(__file__).parents[1]
+    for folder in ("streamboost", "connectors", "pipelines"):
+        for path in sorted((root / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                owner, _, method = ast.unparse(getattr(node, "func", node)).rpartition(".")
+                if isinstance(node, ast.Call) and owner.endswith("log") and method in LEVELS:
+                    extra = next((one.value for one in node.keywords if one.arg == "extra"), None)
+                    if extra is None:
+                        raise ValueError(
+                            f"{path}:{node.lineno} logs without extra={{'event': ...}}"
+                        )
+                    event = ast.literal_eval(extra)["event"]
+                    yield event, LEVELS[method], log_message(node.args[0])
+
+
+def log_message(template: ast.expr) -> str:
+    """Return the message of a log call with an ellipsis for each value."""
+    names = {"WAITING": shutdown.WAITING, "RECOVERED": shutdown.RECOVERED}
+    texts = [
+        str(names[one.id] if isinstance(one, ast.Name) else one.value)
+        for one in ast.walk(template)
+        if getattr(one, "id", None) in names or isinstance(getattr(one, "value", None), str)
+    ]
+    found = re.sub(r"%[-.0-9]*[a-z]", "…", " / ".join(texts))
+    return "what failed, and the remedy" if found == "…" else found
 
 
 def http_page() -> str:

@@ -21,7 +21,7 @@ for name, schedule in {
     right = np.zeros(len(y), dtype=bool)
     for start in range(0, len(y), BATCH):
         batch = slice(start, start + BATCH)
-        scored = learner.score(X[batch])
+        scored = learner.score_arrivals(X[batch])
         right[batch] = scored.labels == y[batch]
         ids = [str(start + i) for i in range(BATCH)]
         # On drift the older rows are dropped, so that training sees the new rule only.

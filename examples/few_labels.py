@@ -14,7 +14,7 @@ learner = StreamLearner(query=QueryConfig(budget=0.1), random_state=7)
 right, waiting = [], deque()
 for start in range(0, len(y), BATCH):
     rows = np.arange(start, min(start + BATCH, len(y)))
-    scored = learner.score(X[rows])
+    scored = learner.score_arrivals(X[rows])
     right += (scored.labels == y[rows]).tolist()
     asked = learner.query(X[rows], scored, [str(row) for row in rows])
     waiting += zip(asked.ids, asked.propensity, strict=True)

@@ -9,7 +9,15 @@ import streamboost
 
 __all__ = ["describe_differences", "environment"]
 
-_PACKAGES = ("llvmlite", "numba", "numpy", "river", "scikit-learn")
+_PACKAGES = (
+    "llvmlite",
+    "numba",
+    "numpy",
+    "onnxruntime",
+    "river",
+    "scikit-learn",
+    "tokenizers",
+)
 
 
 @cache

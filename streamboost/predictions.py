@@ -62,6 +62,9 @@ class Scored:
     scores
         float64 (n, classes of the committee), the committee's raw scores; None if it is the only
         expert.
+    unfiltered
+        The predictions without the records before, for queries and drift detection; None if these
+        are the same.
     """
 
     labels: np.ndarray
@@ -73,6 +76,7 @@ class Scored:
     experts: np.ndarray | None = None
     known: np.ndarray | None = None
     scores: np.ndarray | None = None
+    unfiltered: "Scored | None" = None
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -25,7 +25,9 @@ __all__ = [
     "encode_sealed",
     "pack_json",
     "read_arrays",
+    "replace_atomically",
     "select_prefix",
+    "sync_to_disk",
     "unpack_json",
     "write_arrays",
     "write_bytes",
@@ -102,7 +104,7 @@ def write_arrays(
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    with _replace_atomically(path) as temporary:
+    with replace_atomically(path) as temporary:
         temporary.touch()
         mode = temporary.stat().st_mode  # `save_file` makes the file readable for its owner alone
         try:
@@ -147,32 +149,36 @@ def write_bytes(path: str | os.PathLike[str], blob: bytes) -> None:
     ModelFileError
         When the file cannot be written; an older file of that name is kept.
     """
-    with _replace_atomically(path) as temporary:
+    with replace_atomically(path) as temporary:
         temporary.write_bytes(blob)
 
 
 @contextmanager
-def _replace_atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replace_atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield the path of a temporary file, which replaces `path` at the end of the context.
 
     The temporary file is synced to disk before it replaces `path`. So a reader finds either the old
-    or the complete new file.
+    or the complete new file. Raises ModelFileError if the file cannot be written.
     """
     path = Path(path)
+    if not path.name or path.is_dir():
+        raise _make_write_error(path, "it is a folder")
+    if path.exists() and not path.is_file():
+        raise _make_write_error(path, "it is a device or pipe, which would be replaced")
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield temporary
-        _sync_to_disk(temporary)
+        sync_to_disk(temporary)
         temporary.replace(path)
     except OSError as error:
         raise _make_write_error(path, error.strerror or error) from error
     finally:
         with suppress(OSError):
             temporary.unlink()
-    _sync_to_disk(path.parent)
+    sync_to_disk(path.parent)
 
 
-def _sync_to_disk(path: Path) -> None:
+def sync_to_disk(path: Path) -> None:
     """Sync a file or folder to disk."""
     opened = os.open(path, os.O_RDONLY)
     try:

@@ -4,12 +4,14 @@ from collections.abc import Callable, Hashable, Mapping
 from datetime import date
 from numbers import Real
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from streamboost.errors import DataError
 from streamboost.features import Features, Field
+from streamboost.features.fields import as_field
 from streamboost.features.layout import Values, is_missing
 
 __all__ = ["FieldMapper"]
@@ -31,12 +33,20 @@ class FieldMapper:
     and 0), texts of four words or more, categories, times, or lists of numbers. Features that
     appear together are sorted by type and name, so that results do not depend on the order inside
     a dictionary. Nested dictionaries are read by dotted names. If nearly all of the first 20 values
-    of a category differ and have several words, the feature is a text from then on.
+    of a category differ and have several words, the feature is a text from then on. Features in
+    `named` have the type that is given there.
     """
 
-    def __init__(self, features: Features, *, categories: bool) -> None:
+    def __init__(
+        self,
+        features: Features,
+        *,
+        categories: bool,
+        named: Mapping[Any, Field | str | Mapping[str, Any]] = MappingProxyType({}),
+    ) -> None:
         self._features = features
         self._categories = categories
+        self._named = {feature: as_field(feature, given) for feature, given in named.items()}
         self._places: dict[Hashable, int] = {}  # index of the newest field of each feature
         self._feature: list[Hashable] = []  # the feature of each field
         self._first_values: dict[Hashable, list[str]] = {}  # the first values of categories
@@ -78,7 +88,7 @@ class FieldMapper:
             }
             for feature in sorted(new, key=lambda f: (type(f).__name__, str(f))):
                 self._add_field(feature, feature, new[feature])
-                if new[feature].kind == "category":
+                if new[feature].kind == "category" and feature not in self._named:
                     self._first_values[feature] = []
         for feature in list(self._first_values):
             self._detect_text_category(feature, x.get(feature))
@@ -102,7 +112,10 @@ class FieldMapper:
                 self._add_field((feature, "text"), feature, Field("text"))
 
     def _infer_field(self, feature: Hashable, value: Any) -> Field:
-        """Return the field type for `feature`, inferred from its first value."""
+        """Return the field type for `feature`, inferred from its first value unless it is named."""
+        named = self._named.get(feature)
+        if named is not None and (self._categories or named.kind != "category"):
+            return named
         if isinstance(value, str):
             if len(value.split()) >= _WORDS:
                 return Field("text")

@@ -1,6 +1,6 @@
 """streamboost as a River classifier."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from streamboost.adapters.pending_rows import PendingRows
 from streamboost.checks import as_weights
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.evaluation.decisions import Decisions
-from streamboost.features import Features
+from streamboost.features import Features, Field
 from streamboost.features.layout import Values
 from streamboost.learner.estimators import Trainable, fully_labelled_estimator
 from streamboost.learner.learner import StreamLearner
@@ -77,12 +77,15 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         Error costs, or thresholds of classes, for `decide_one`.
     seed
         Seed of all random choices, at least 0; None: a random seed.
+    fields
+        Types of features that are not inferred, by name, as in `Features`: for example
+        `{"note": {"type": "text", "encoder": "all-minilm-l6-v2"}}`.
 
     Raises
     ------
     ConfigurationError
-        When `coverage` or `label_lags` is out of its range, or there are lags and the estimator
-        does not support categories.
+        When `coverage` or `label_lags` is out of its range, a type in `fields` is invalid, or there
+        are lags and the estimator does not support categories.
 
     Examples
     --------
@@ -105,6 +108,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         coverage: float | None = None,
         seed: int | None = None,
         decisions: Decisions | None = None,
+        fields: Mapping[Any, Field | str | Mapping[str, Any]] | None = None,
     ) -> None:
         self.estimator = estimator
         self.working_set = working_set
@@ -114,6 +118,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self.coverage = coverage
         self.seed = seed
         self.decisions = decisions
+        self.fields = fields
         # A copy, whose categorical columns are set as they appear.
         self._trained = fully_labelled_estimator() if estimator is None else deepcopy(estimator)
         takes_categories = "categorical_features" in self._trained.get_params()
@@ -123,7 +128,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 "categories, which labels are: choose an estimator with categorical_features"
             )
         self._features = Features({})
-        self._fields = FieldMapper(self._features, categories=takes_categories)
+        self._fields = FieldMapper(self._features, categories=takes_categories, named=fields or {})
         self._pending_rows = PendingRows(_MOST_WAITING)
         # River's labels may be booleans or of several types: the learner gets their numbers.
         self._labels: list[base.typing.ClfTarget] = []

@@ -76,7 +76,13 @@ def train_on_workers(
             return _run_attempt(client, job, weighed, counts, known_workers), labels
         except (LostWorkerError, OSError) as lost:
             error = lost
-            _log.warning("attempt %d of %d has ended: %s", attempt, _ATTEMPTS, lost)
+            _log.warning(
+                "attempt %d of %d has ended: %s",
+                attempt,
+                _ATTEMPTS,
+                lost,
+                extra={"event": "training_attempt_failed"},
+            )
     raise LostWorkerError(
         f"in each of {_ATTEMPTS} attempts a worker was lost, in the last by: {error}. See the "
         "workers' logs for why (memory, most often), and train again"
@@ -140,7 +146,7 @@ def _run_attempt(
         # Assigned now: workers may have died while it waited for the lock.
         shares = _assign_parts_to_workers(client, rows, counts, known_workers)
         workers = list(shares)
-        _log.info("training on %d workers", len(workers))
+        _log.info("training on %d workers", len(workers), extra={"event": "training_started"})
         rendezvous = _open_rendezvous(client, workers)
         futures = [
             client.submit(

@@ -89,8 +89,18 @@ class DelayedEvaluator:
         unseen = new_label_probability(self.evaluation.label_counts)
         return self.label_sets.threshold(unseen), unseen
 
-    def add_predictions(self, ids: Sequence[str], scored: Scored, requests: Requests) -> None:
-        """Store the predictions for arriving records, and the label requests for some of them."""
+    def add_predictions(
+        self,
+        ids: Sequence[str],
+        scored: Scored,
+        requests: Requests,
+        committee_labels: np.ndarray | None = None,
+    ) -> None:
+        """Store the predictions for arriving records, and the label requests for some of them.
+
+        `committee_labels` (n,) are the labels that the committee predicts without other experts;
+        None: those of `scored`.
+        """
         raw_probabilities = remove_calibration(scored).probabilities
         propensities = dict(zip(requests.ids, requests.propensity.tolist(), strict=True))
         in_pool = self.evaluation.pool > 0
@@ -112,7 +122,9 @@ class DelayedEvaluator:
         propensity = np.full(len(ids), np.nan)
         if not in_pool:
             propensity[rows] = [propensities[ids[i]] for i in rows]
-        self.evaluation.add_records(ids, scored, propensity, requests.inclusion_probabilities)
+        self.evaluation.add_records(
+            ids, scored, propensity, requests.inclusion_probabilities, committee_labels
+        )
         if in_pool:
             self.add_requests(requests)
         while len(self._pending) > self.evaluation.patience + self.evaluation.pool:

@@ -39,6 +39,7 @@ from streamboost.evaluation.pending import (
 )
 from streamboost.evaluation.report import Report, make_report
 from streamboost.evaluation.sufficient_stats import (
+    PREDICTORS,
     BatchSums,
     EvaluatedRecords,
     SufficientStats,
@@ -168,6 +169,7 @@ class Evaluation:
         scored: Scored,
         propensity: Any,
         inclusion_probabilities: Any = None,
+        committee_labels: Any = None,
     ) -> None:
         """Add n records with their predictions on arrival.
 
@@ -181,6 +183,9 @@ class Evaluation:
             (n,), the inclusion probability of each requested record; NaN without a request.
         inclusion_probabilities
             (n,), the inclusion probability of each record, requested or not; None: 1 / block.
+        committee_labels
+            (n,), the labels that the committee predicts without other experts; None: those of
+            `scored`.
 
         Raises
         ------
@@ -193,15 +198,17 @@ class Evaluation:
             inclusion_probabilities = np.full(len(ids), 1.0 / max(self.block, 1))
         columns = [self._class_index(label) for label in scored.classes.tolist()]
         labels = scored.labels.tolist()
-        for label in dict.fromkeys(labels):
+        alone = labels if committee_labels is None else list(committee_labels)
+        for label in dict.fromkeys([*labels, *alone]):
             if label is not None:
                 self._class_index(label)
         known = self._known
         P = np.zeros((len(ids), len(known)))
         P[:, columns] = scored.probabilities
-        predicted = np.empty((len(ids), 3), dtype=np.int64)
+        predicted = np.empty((len(ids), len(PREDICTORS)), dtype=np.int64)
         predicted[:, 0] = [known.codes.get(label, -1) for label in labels]
-        predicted[:, 1:] = known.last, known.commonest
+        predicted[:, 1:3] = known.last, known.commonest
+        predicted[:, 3] = [known.codes.get(label, -1) for label in alone]
         number = self._queue.append(ids, P, predicted, asked, inclusion_probabilities)
         self._strides.outcomes.remove(ids)  # from now on these ids denote the new records
         waits = range(len(ids)) if self.pool else np.flatnonzero(asked > 0.0).tolist()

@@ -383,7 +383,7 @@ class PendingPredictions:
     ) -> int:
         """Append n records to the queue; return the number of the first appended record.
 
-        `P` (n, K) are the probabilities, and `predicted` (3,) or (n, 3) the class by each
+        `P` (n, K) are the probabilities, and `predicted` (4,) or (n, 4) the class by each
         predictor. `propensity` (n,) is the inclusion probability of each requested record, NaN
         without a request; `inclusion_probability` (n,) is given for all records.
         """

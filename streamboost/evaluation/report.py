@@ -338,6 +338,9 @@ class Report:
         The rows exclude records predicted before the first label. None with too few labels.
     cost
         Mean cost of a decision (`Decisions`); None without costs.
+    committee_alone
+        Metrics of the committee without other experts; None if its predictions are not known, as
+        with distributed scoring.
     """
 
     records: int
@@ -351,6 +354,7 @@ class Report:
     reliability: tuple[ReliabilityBin, ...]
     confusion: tuple[tuple[float, ...], ...] | None
     cost: Estimate | None = None
+    committee_alone: PredictorMetrics | None = None
 
     def update_river_metric(self, metric: Any) -> Any:
         """Update a fresh River `metric` with the estimated confusion matrix, and return it.
@@ -384,6 +388,7 @@ def make_report(tally: SufficientStats, labels: Sequence[Label], waiting: int) -
     """Return the report of the sums `tally`, for classes `labels` and `waiting` open requests."""
     answered = tally.n_records - tally.n_unlabelled
     judged = [_predictor_metrics(tally, j, answered) for j in range(len(PREDICTORS))]
+    alone = PREDICTORS.index("committee_alone")
     bins, loss = tally.means[:BINS], tally.means[BINS]
     cells = _confusion_totals(tally, 0)
     return Report(
@@ -398,7 +403,14 @@ def make_report(tally: SufficientStats, labels: Sequence[Label], waiting: int) -
         reliability=tuple(_reliability_bin(i, row) for i, row in enumerate(bins)),
         confusion=None if cells is None else tuple(tuple(row) for row in cells.tolist()),
         cost=_estimate_mean(tally.cost[0], 0.0, np.inf),
+        committee_alone=judged[alone] if _has_all_predictions(tally, alone) else None,
     )
+
+
+def _has_all_predictions(tally: SufficientStats, predictor: int) -> bool:
+    """Return whether the predictor's class is known for each record that has a prediction."""
+    predicted = tally.sums["predicted"].sum(axis=1)
+    return bool(np.isclose(predicted[predictor], predicted[0]))
 
 
 def _confusion_totals(tally: SufficientStats, predictor: int) -> np.ndarray | None:

@@ -41,8 +41,9 @@ __all__ = [
     "UnlabelledSums",
 ]
 
-PREDICTORS = ("committee", "repeat_last", "majority")
-"""Evaluated predictors; the two baselines predict the newest and the most frequent known label."""
+PREDICTORS = ("committee", "repeat_last", "majority", "committee_alone")
+"""Evaluated predictors: the predictions, the two baselines, which predict the newest and the most
+frequent known label, and the committee without other experts."""
 
 BINS = 10
 """Bins of equal width in the reliability curve."""
@@ -104,7 +105,7 @@ class EvaluatedRecords:
     P
         float64 (n, K), the committee's probabilities on arrival; all 0 before the first label.
     predicted
-        int64 (n, 3), the class that each of `PREDICTORS` gave, -1 for none.
+        int64 (n, 4), the class that each of `PREDICTORS` gave, -1 for none.
     truth
         int64 (n,), the class index; -1 if the label was not requested or will never arrive.
     others
@@ -164,7 +165,7 @@ class SufficientStats:
 
     def extend_classes(self, n_classes: int) -> None:
         """Extend the sums to `n_classes` classes; those of new classes are 0."""
-        before = self.state()
+        before = self._named_sums()
         self._allocate_sums(n_classes)
         self._copy_sums(before)
 
@@ -189,8 +190,8 @@ class SufficientStats:
             )
 
     def state(self) -> Arrays:
-        """Return all sums as arrays by name, for `from_state`."""
-        return {**self.sums, "means": self.means, "cost": self.cost}
+        """Return copies of all sums, as arrays by name, for `from_state`."""
+        return {name: array.copy() for name, array in self._named_sums().items()}
 
     @classmethod
     def from_state(cls, arrays: Arrays) -> "SufficientStats":
@@ -203,9 +204,12 @@ class SufficientStats:
         # Copied separately, the arrays would no longer be views of one array.
         return SufficientStats.from_state, (self.state(),)
 
+    def _named_sums(self) -> Arrays:
+        return {**self.sums, "means": self.means, "cost": self.cost}
+
     def _copy_sums(self, arrays: Arrays) -> None:
         """Copy sums from `arrays`, which may have fewer classes; the other sums stay 0."""
-        for name, total in self.state().items():
+        for name, total in self._named_sums().items():
             total[tuple(slice(length) for length in arrays[name].shape)] = arrays[name]
 
 
@@ -246,7 +250,7 @@ class UnlabelledSums:
     classes
         The labels of the classes of `tally`.
     tally
-        Sums for the committee's predictions; the baselines are missing.
+        Sums for the predictions; the other predictors are missing.
     """
 
     classes: list[Label]
@@ -265,7 +269,7 @@ class UnlabelledSums:
         rows = np.ones(len(scored), dtype=bool)
         rows[list(asked)] = False
         code = {label: k for k, label in enumerate(classes)}
-        predicted = np.full((int(rows.sum()), 3), -1)
+        predicted = np.full((int(rows.sum()), len(PREDICTORS)), -1)
         predicted[:, 0] = [code.get(label, -1) for label in scored.labels[rows].tolist()]
         n, tally = len(predicted), SufficientStats(len(classes))
         P = scored.probabilities[rows]
