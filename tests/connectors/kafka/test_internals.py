@@ -141,6 +141,8 @@ def test_a_producer_that_is_closed_by_force_ends_its_thread_and_does_not_flush(
 def test_a_consumer_that_is_to_join_again_gets_another_generation(kafka_servers, topic):
     settings = {"bootstrap_servers": kafka_servers, "group_id": topic, "metadata_max_age_ms": 100}
     with closing(KafkaConsumer(**settings)) as consumer:
+        # Metadata that came during the join would stop it, see `internals.request_group_rejoin`.
+        assert consumer.partitions_for_topic(topic)
         consumer.subscribe([topic])
         until(consumer, lambda: consumer.assignment())
         before = consumer.group_metadata().generation_id
