@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from numba import njit
 from rich.console import Console
 from rich.table import Table
 
@@ -21,6 +22,9 @@ from streamboost.kernels.growing.histograms import (
 SIZES = [(2_000, 16), (16_000, 16), (7_291, 51), (50_000, 25), (100_000, 25), (200_000, 25)]
 WIDE_ROWS = 65_536  # from here on a row adds two numbers
 BINS = 64
+
+add_row_vectors = njit(lambda *args: add_row_vectors_to_histogram(*args), nogil=True)
+add_packed_gradients = njit(lambda *args: add_packed_gradients_to_histogram(*args), nogil=True)
 
 
 def filler(n_rows, n_features):
@@ -36,9 +40,9 @@ def filler(n_rows, n_features):
     def fill(a, b):
         args = hist, codes, features[a:b], first[a:b], rows, 0, n_rows, statistic
         if n_rows > WIDE_ROWS:
-            add_row_vectors_to_histogram(*args, 2)
+            add_row_vectors(*args, 2)
         else:
-            add_packed_gradients_to_histogram(*args)
+            add_packed_gradients(*args)
 
     return fill
 

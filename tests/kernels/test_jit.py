@@ -140,3 +140,19 @@ def test_kernel_is_compiled_once_for_constants_and_variables():
 
     assert add_thrice(5) == 23
     assert len(add.signatures) == 1
+
+
+def test_inner_kernel_called_from_python_raises():
+    @jit.inner_kernel
+    def double(x):
+        return 2 * x
+
+    @jit.kernel
+    def double_twice(x):
+        return double(double(x))
+
+    with pytest.raises(TypeError, match="double can be called by other kernels only"):
+        double(1)
+    assert double_twice(1) == 4
+    with pytest.raises(TypeError, match="double can be called by other kernels only"):
+        double(1)

@@ -143,7 +143,7 @@ def select_features(binned, features, wide):
     return columns, fuse_features(columns, widths)
 
 
-@inner_kernel
+@kernel
 def order_sampled_first(is_sampled, order):
     """Write all rows to `order`, sampled rows first; return the number of sampled rows."""
     n_rows = order.size

@@ -3,9 +3,20 @@
 import naive
 import numpy as np
 import pytest
+from numba import njit
 
 from streamboost.boosting.log_loss.sketch_trainer import class_directions
 from streamboost.kernels.growing import steps
+
+
+def called_by_a_kernel(inner):
+    return njit(lambda *args: inner(*args))
+
+
+update_gradients = called_by_a_kernel(steps.update_gradients)
+bounds_to_float = called_by_a_kernel(steps.bounds_to_float)
+leaf_gradient_sums = called_by_a_kernel(steps.leaf_gradient_sums)
+write_leaf_values = called_by_a_kernel(steps.leaf_values)
 
 
 def rows(seed, n=50, K=5, n_leaves=3):
@@ -21,7 +32,7 @@ def rows(seed, n=50, K=5, n_leaves=3):
 
 def advance(P, leaf, values, u, y, w):
     g, h = np.empty((2, len(y)), np.float32)
-    bounds = steps.bounds_to_float(*steps.update_gradients(P, leaf, np.exp(values), u, y, w, g, h))
+    bounds = bounds_to_float(*update_gradients(P, leaf, np.exp(values), u, y, w, g, h))
     return g, h, bounds
 
 
@@ -58,9 +69,9 @@ def test_a_probability_that_all_but_vanished_comes_back():
 def leaf_values(P, y, w, leaf, chosen, l2=0.3, clamp=4.0, rate=0.5, n_leaves=3):
     K = P.shape[1]
     first, second = np.empty((2, n_leaves, K), np.int64)
-    steps.leaf_gradient_sums(P, y, w, leaf, chosen, first, second)
+    leaf_gradient_sums(P, y, w, leaf, chosen, first, second)
     values, factors = np.empty((2, n_leaves, K), np.float32)
-    steps.leaf_values(first, second, l2, clamp, rate, values, factors)
+    write_leaf_values(first, second, l2, clamp, rate, values, factors)
     np.testing.assert_allclose(factors, np.exp(values), rtol=1e-6)
     return values
 
@@ -120,6 +131,6 @@ def test_sums_are_exact_for_rows_of_many_records():
     P, y = np.full((4, 2), 0.5, np.float32), np.array([0, 0, 0, 1], np.uint32)
     w, leaf = np.full(4, 2.0**30, np.float32), np.zeros(4, np.uint16)
     first, second = np.empty((2, 1, 2), np.int64)
-    steps.leaf_gradient_sums(P, y, w, leaf, EVERY, first, second)
+    leaf_gradient_sums(P, y, w, leaf, EVERY, first, second)
     assert first.tolist() == [[2**60, -(2**60)]]
     assert second.tolist() == [[2**60, 2**60]]
