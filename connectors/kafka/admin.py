@@ -56,8 +56,14 @@ TABLE: Mapping[str, Any] = {
 
 JOURNAL: Mapping[str, Any] = {
     "num_partitions": 1,
-    # Its end is the committed progress of the pipeline, and must outlast any pause.
-    "configs": {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"},
+    # Its end is the committed progress of the pipeline, and must outlast any pause. The pipeline
+    # deletes old entries (`KafkaJournal.delete_before`), which frees whole segments.
+    "configs": {
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+        "cleanup.policy": "delete",
+        "segment.bytes": str(64 * 2**20),
+    },
 }
 """Settings of a journal topic."""
 

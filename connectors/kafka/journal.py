@@ -5,7 +5,7 @@ The headers of the newest entry are the authoritative progress of the pipeline.
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 import msgspec
@@ -75,6 +75,24 @@ class KafkaJournal:
                 reach *= 4
             return found
 
+    def delete_before(self, sequence: int, time_ms: int) -> bool:
+        """Delete entries of batches before `sequence` that were written before `time_ms`.
+
+        `time_ms` is in milliseconds since the epoch. The newest of these entries is kept. Brokers
+        free the space of whole segments. Returns whether entries were deleted.
+        """
+        with self._open_consumer() as consumer:
+            start, end = self._retained_offset_range(consumer)
+            with translate_errors(self._where):
+                younger = consumer.offsets_for_times({self.partition: time_ms})[self.partition]
+            needed = self._find_offset_before_entry(consumer, sequence - 1, start, end, at_most=1)
+        offset = needed if younger is None else min(needed, younger.offset)
+        if offset <= start:
+            return False
+        with closing(self._cluster.create_admin_client()) as admin, translate_errors(self._where):
+            admin.delete_records({self.partition: offset})
+        return True
+
     @contextmanager
     def _open_consumer(self) -> Iterator[KafkaConsumer]:
         """Context manager: yields a consumer that is assigned to the journal's partition."""
@@ -110,10 +128,10 @@ class KafkaJournal:
         return start[self.partition], end[self.partition]
 
     def _find_offset_before_entry(
-        self, consumer: KafkaConsumer, sequence: int, start: int, end: int
+        self, consumer: KafkaConsumer, sequence: int, start: int, end: int, at_most: int = 64
     ) -> int:
-        """Return an offset up to 64 before the first entry after batch `sequence`, or at it."""
-        while end - start > 64:
+        """Return an offset `at_most` before the first entry after batch `sequence`, or at it."""
+        while end - start > at_most:
             middle = (start + end) // 2
             entry = next(self._read_journal_entries(consumer, middle, end), None)
             if entry is None or entry.committed.sequence > sequence:

@@ -15,7 +15,12 @@ from streamboost.connectors.messages.inference import (
 from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import DataError, StreamBoostError
-from streamboost.pipelines.app.connect import Connectors, create_connectors, describe_topics
+from streamboost.pipelines.app.connect import (
+    Connectors,
+    create_connectors,
+    describe_retention_of_topics,
+    describe_topics,
+)
 from streamboost.pipelines.app.distributed import open_records_source, scorer_limits_text
 from streamboost.pipelines.app.encoders import (
     describe_encoders,
@@ -25,6 +30,7 @@ from streamboost.pipelines.app.encoders import (
 from streamboost.pipelines.app.factories import check_models, factory_names, transform_messages
 from streamboost.pipelines.app.first_records import peek_messages
 from streamboost.pipelines.app.recovery import (
+    copies_for_rebuild,
     create_copy_store,
     load_initial_model,
     refuse_lost_state,
@@ -134,8 +140,7 @@ def check_pipeline(config: Config) -> Iterator[CheckResult]:
         for name in OUTPUTS:
             section: Output = getattr(config.sections, name)
             yield _check_part(config, name, partial(section.check_access, config.connector_context))
-    if not config.commits_to_kafka:
-        yield CheckResult("retention", True, _describe_retention(config))
+    yield _check_part(config, "retention", partial(_describe_retention, config))
     if config.sections.pipeline.checkpoint_copy is not None:
         yield _check_part(config, "copies", partial(_describe_checkpoint_copies, config))
     if config.sections.label_studio is not None:
@@ -195,12 +200,30 @@ def _describe_registered_schemas(config: Config) -> str:
 
 def _describe_retention(config: Config) -> str:
     retention = config.sections.pipeline.retention
+    if config.commits_to_kafka:
+        return f"{_describe_retention_of_journal(config)}; {describe_retention_of_topics(config)}"
     if retention == "none":
         return 'retention = "none": the log in the state folder grows with each record'
     unit = " records" if isinstance(retention, int) else ""
     return (
         f"after {retention}{unit}, messages and journal entries are deleted from the log in the "
         'state folder; retention = "none" keeps them'
+    )
+
+
+def _describe_retention_of_journal(config: Config) -> str:
+    """Return a text: when entries of the journal in Kafka are deleted, and what that prevents."""
+    section, copies = config.sections.pipeline, copies_for_rebuild(config)
+    if section.retention == "none":
+        return 'retention = "none": the journal grows with each batch'
+    after = f"after {section.retention}, journal entries that no restart needs are deleted"
+    if copies is not None:
+        return f"{after}; a lost state folder is rebuilt from a checkpoint_copy"
+    if "retention" in section.model_fields_set:
+        return f"{after}; without checkpoint_copy, a lost state folder cannot be rebuilt any more"
+    return (
+        "the journal grows with each batch, as a lost state folder is rebuilt from it: give "
+        "checkpoint_copy, and old entries are deleted"
     )
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "create_sources",
     "create_topics",
     "create_transaction",
+    "describe_retention_of_topics",
     "describe_topics",
     "refuse_missing_topics",
 ]
@@ -164,6 +165,26 @@ def describe_topics(config: Config) -> str:
     return (
         f"{number}; {', '.join(short)}: messages have the timestamp of their record, and are "
         f"deleted earlier than the record; set retention.ms = {limit}"
+    )
+
+
+def describe_retention_of_topics(config: Config) -> str:
+    """Return a text: how long the pipeline may be stopped until unread messages are deleted.
+
+    Raises ConnectorError if the cluster is unavailable.
+    """
+    from streamboost.connectors.kafka.admin import retention_ms
+
+    sections: tuple[Any, ...] = (config.sections.source, config.sections.labels)
+    read = [section.topic for section in sections if isinstance(section, KafkaTopic)]
+    found = retention_ms(kafka_cluster(config.connector_context), read)
+    limits = {topic: kept for topic, kept in found.items() if kept >= 0}
+    if not limits:
+        return "the topics that are read keep their messages"
+    shortest = min(limits, key=limits.__getitem__)
+    return (
+        f"a restart reads on from its newest checkpoint: it must follow within "
+        f"{limits[shortest] / 3_600_000:,.4g} hours, for which topic {shortest} keeps its messages"
     )
 
 

@@ -30,6 +30,7 @@ from streamboost.errors import (
     ModelFileError,
     StateError,
 )
+from streamboost.pipelines.app.factories import factory_names
 from streamboost.pipelines.config.compatibility import refuse_incompatible_config
 from streamboost.pipelines.config.connectors.base import Endpoint
 from streamboost.pipelines.config.durations import StreamTime
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CheckpointCopier",
     "InitialModel",
+    "copies_for_rebuild",
     "copy_checkpoints",
     "create_copy_store",
     "load_initial_model",
@@ -264,6 +266,12 @@ def create_copy_store(config: Config) -> CopyStore | None:
         RemoteTarget(where) if "://" in where else FolderTarget(config.resolve_path(where)),
         config.name,
     )
+
+
+def copies_for_rebuild(config: Config) -> CopyStore | None:
+    """Return the store of the copies from which a lost state folder is rebuilt; None: no copies."""
+    # Pickles of models are only read from the folder in which they were written.
+    return None if factory_names(config) else create_copy_store(config)
 
 
 @contextmanager

@@ -1,20 +1,26 @@
-"""Retention of a pipeline's log: deletes what is old and not needed for a restart."""
+"""Retention of a pipeline's log or journal: deletes what is old and not needed for a restart."""
 
 import logging
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamboost.connectors.base import PARTITION, Position
 from streamboost.connectors.sqlite.retention import StreamRetention
 from streamboost.errors import ConnectorError, ModelFileError
+from streamboost.pipelines.app.recovery import copies_for_rebuild
+from streamboost.pipelines.config.connectors.kafka import kafka_cluster
 from streamboost.pipelines.config.connectors.sqlite import SqliteStream
 from streamboost.pipelines.config.durations import StreamTime, WindowSize
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.state.checkpoints import Checkpoints
+from streamboost.pipelines.state.copies import CopyStore
 
-__all__ = ["LogRetention", "create_log_retention"]
+if TYPE_CHECKING:
+    from streamboost.connectors.kafka.journal import KafkaJournal
+
+__all__ = ["JournalRetention", "LogRetention", "create_journal_retention", "create_log_retention"]
 
 _log = logging.getLogger(__name__)
 
@@ -96,6 +102,69 @@ class LogRetention(Observer):
             n,
             extra={"event": "retention_applied"},
         )
+
+
+class JournalRetention(Observer):
+    """Observer that deletes entries of a journal in Kafka after the retention.
+
+    An entry is kept if a replay from the oldest checkpoint or from the oldest copy needs it. If
+    copies are configured, nothing is deleted until one can be read.
+
+    Parameters
+    ----------
+    journal : the journal
+    checkpoints : the pipeline's checkpoints
+    copies : store of the copies of checkpoints; None: a lost state folder cannot be rebuilt
+    retention_ms : age in milliseconds of the entries that are deleted
+    """
+
+    def __init__(
+        self,
+        journal: "KafkaJournal",
+        checkpoints: Checkpoints,
+        copies: CopyStore | None,
+        retention_ms: int,
+    ) -> None:
+        self._journal = journal
+        self._checkpoints = checkpoints
+        self._copies = copies
+        self._retention_ms = retention_ms
+        self._due_ms = 0
+
+    def on_checkpoint(self, now: StreamTime, manifest: Mapping[str, Any]) -> None:
+        """Delete what has expired. A failure is logged, and a later call tries again."""
+        if now.batch_time_ms < self._due_ms:
+            return
+        self._due_ms = now.batch_time_ms + self._retention_ms // _MOMENTS
+        try:
+            needed = self._checkpoints.sequences
+            if self._copies is not None:
+                needed += self._copies.sequences if self._copies.newest() else [0]
+            if self._journal.delete_before(min(needed), now.batch_time_ms - self._retention_ms):
+                _log.debug("old journal entries were deleted", extra={"event": "retention_applied"})
+        except (ConnectorError, ModelFileError, OSError) as error:
+            _log.warning(
+                "nothing old is deleted from the journal: %s. It is tried again",
+                error,
+                extra={"event": "retention_failed"},
+            )
+
+
+def create_journal_retention(config: Config, checkpoints: Checkpoints) -> JournalRetention | None:
+    """Return the retention of a journal in Kafka, by [pipeline] retention.
+
+    Returns None if nothing is deleted: without copies of checkpoints, a lost state folder is
+    rebuilt from the whole journal, so that the retention must be given in the file.
+    """
+    section = config.sections.pipeline
+    retention, copies = section.retention_window, copies_for_rebuild(config)
+    is_wanted = copies is not None or "retention" in section.model_fields_set
+    if not config.commits_to_kafka or retention is None or not is_wanted:
+        return None
+    from streamboost.connectors.kafka.journal import KafkaJournal
+
+    journal = KafkaJournal(kafka_cluster(config.connector_context), config.name)
+    return JournalRetention(journal, checkpoints, copies, retention.milliseconds or 0)
 
 
 def create_log_retention(config: Config, checkpoints: Checkpoints) -> LogRetention | None:

@@ -19,11 +19,12 @@ from streamboost.pipelines.app.connect import (
 )
 from streamboost.pipelines.app.distributed import open_records_source, prepare_distributed_scoring
 from streamboost.pipelines.app.encoders import encoder_digests
-from streamboost.pipelines.app.factories import create_models, factory_names
+from streamboost.pipelines.app.factories import create_models
 from streamboost.pipelines.app.first_records import infer_schema
 from streamboost.pipelines.app.monitor import monitor_runner
 from streamboost.pipelines.app.recovery import (
     InitialModel,
+    copies_for_rebuild,
     copy_checkpoints,
     create_copy_store,
     load_initial_model,
@@ -31,7 +32,7 @@ from streamboost.pipelines.app.recovery import (
     refuse_lost_state,
     save_initial_model,
 )
-from streamboost.pipelines.app.retention import create_log_retention
+from streamboost.pipelines.app.retention import create_journal_retention, create_log_retention
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.compatibility import store_config, unchangeable_settings
 from streamboost.pipelines.config.durations import WindowSize
@@ -116,8 +117,7 @@ def run(
         committed = _fence_other_processes(config, connectors.transaction, stop)
         copies = create_copy_store(config)
         if rebuild:
-            # Pickles of models are only read from the folder in which they were written.
-            kept = None if factory_names(config) else copies
+            kept = copies_for_rebuild(config)
             committed = rebuild_state(config, state, connectors.transaction, committed, kept)
         else:
             refuse_lost_state(config, committed, copies)
@@ -209,6 +209,7 @@ def build_runner(
     """Build a runner of `config` that reads and writes `connectors`, with an untrained pipeline."""
     section, initial = config.sections.pipeline, load_initial_model(config, state)
     retention = create_log_retention(config, state.checkpoints)
+    retentions = (retention, create_journal_retention(config, state.checkpoints))
     runner = Runner(
         _build_pipeline(config, state, schema, initial),
         _build_batch_reader(config, schema, connectors),
@@ -218,7 +219,7 @@ def build_runner(
         checkpoint_every=section.checkpoint_every,
         stop=stop,
         poll_interval=section.poll_interval,
-        observers=[*observers, *([] if retention is None else [retention])],
+        observers=[*observers, *(each for each in retentions if each is not None)],
         open_sources=partial(create_sources, config),
         pipelined_commits=not config.sections.labels.outputs_read_by_oracle,
         self_deleting=set() if retention is None else retention.source_names,

@@ -34,6 +34,7 @@ def find_contradictions(
         *_check_schema_and_label_fields(sections),
         *_check_endpoint_locations(sections, context),
         *_check_location_of_checkpoint_copies(sections, context),
+        *_check_retention_of_journal(sections),
         *_check_oracle_inputs_and_delay(sections),
         *_check_kafka_topics_and_options(sections, tables),
         *_check_message_formats(sections, tables),
@@ -129,6 +130,15 @@ def _check_location_of_checkpoint_copies(
         return []
     text = "lies in the state folder, with which it would be lost: name another"
     return [Problem("pipeline", "checkpoint_copy", text)]
+
+
+def _check_retention_of_journal(sections: Sections) -> list[Problem]:
+    """Return a problem if the retention of a journal in Kafka is a number of records."""
+    is_in_kafka = sections.kafka is not None and sections.kafka.transactions
+    if not is_in_kafka or not isinstance(sections.pipeline.retention, int):
+        return []
+    text = 'the journal in Kafka is kept for a time: give one, such as "30d"'
+    return [Problem("pipeline", "retention", text)]
 
 
 def _check_oracle_inputs_and_delay(sections: Sections) -> list[Problem]:

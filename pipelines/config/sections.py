@@ -113,7 +113,8 @@ class PipelineSection(Section):
     retention: Annotated[Any, PlainValidator(_check_retention)] = Field(
         "30d",
         description="age, in time or records, at which messages and journal entries are deleted "
-        'from the log in the state folder; "none": never',
+        "from the log in the state folder, or in time, at which entries of a journal in Kafka are "
+        'deleted behind checkpoint_copy; "none": never',
     )
     on_data_loss: Literal["fail", "continue"] = Field(
         "fail",

@@ -16,9 +16,10 @@ from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.journal import journal_topic
 from streamboost.connectors.kafka.topic import KafkaSource
-from streamboost.errors import GapError, StateError
+from streamboost.errors import ConfigurationError, GapError, StateError
 from streamboost.pipelines.app import connect
 from streamboost.pipelines.app.check import check_pipeline
+from streamboost.pipelines.app.retention import create_journal_retention
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import load
@@ -204,6 +205,89 @@ def test_with_a_copy_only_what_lies_after_it_is_replayed(made, make_records, cap
     assert snapshot_digest(*state_of(made).checkpoints.newest()) == before
     assert sorted(predicted(made)) == sorted(record["id"] for record in records)
     assert copies.sequences[0] == newest
+
+
+def check_text(config, part):
+    (found,) = [one for one in check_pipeline(config) if one.part == part]
+    assert found.ok, found.text
+    return found.text
+
+
+@pytest.mark.slow
+def test_expired_journal_entries_are_deleted_and_the_state_rebuilt_from_a_copy(made, make_records):
+    made = made(f'{COPIES}\nretention = "1s"')
+    records, truth = make_records(240)
+    feed(made, records[:160], truth[:160])
+    run(made.config, until_idle=True)
+    time.sleep(1.2)
+    feed(made, records[160:], truth[160:])
+    newest = run(made.config, until_idle=True)
+    copies = CopyStore(FolderTarget(made.file.parent / "copies"), made.name)
+    kept = [entry.sequence for entry in journal(made)]
+    assert 1 < kept[0] <= min(*copies.sequences, *state_of(made).checkpoints.sequences)
+    assert kept == list(range(kept[0], newest + 1))
+    assert "rebuilt from a checkpoint_copy; a restart reads on" in check_text(
+        made.config, "retention"
+    )
+    assert "bit for bit" in verify_replay(made.config)
+    before = lose(made)
+    assert run(made.config, rebuild=True, until_idle=True) == newest
+    assert snapshot_digest(*state_of(made).checkpoints.newest()) == before
+    assert sorted(predicted(made)) == sorted(record["id"] for record in records)
+
+
+@pytest.mark.slow
+def test_without_a_readable_copy_the_journal_is_deleted_only_where_the_file_says_so(
+    made, make_records
+):
+    records, truth = make_records(240)
+
+    def run_twice(config):
+        feed(config, records[:160], truth[:160])
+        run(config.config, until_idle=True)
+        time.sleep(1.2)
+        feed(config, records[160:], truth[160:])
+        return run(config.config, until_idle=True)
+
+    plain = made(name="plain")
+    run_twice(plain)
+    assert create_journal_retention(plain.config, state_of(plain).checkpoints) is None
+    assert journal(plain)[0].sequence == 1
+    assert "the journal grows with each batch, as" in check_text(plain.config, "retention")
+
+    asked = made('retention = "1s"', name="asked")
+    run_twice(asked)
+    assert journal(asked)[0].sequence > 1
+    assert "cannot be rebuilt any more" in check_text(asked.config, "retention")
+    lose(asked)
+    with pytest.raises(GapError, match="journal begins with batch"):
+        run(asked.config, rebuild=True, until_idle=True)
+
+
+@pytest.mark.slow
+def test_nothing_is_deleted_before_a_copy_can_be_read(made, make_records, monkeypatch):
+    keeping = made(f'{COPIES}\nretention = "none"')
+    records, truth = make_records(240)
+    feed(keeping, records[:160], truth[:160])
+    run(keeping.config, until_idle=True)
+    time.sleep(1.2)
+    expiring = made(f'{COPIES}\nretention = "1s"')
+    copies = CopyStore(FolderTarget(expiring.file.parent / "copies"), expiring.name)
+    with monkeypatch.context() as patch:
+        patch.setattr(CopyStore, "write", lambda self, copy: None)  # never confirmed
+        for sequence in copies.sequences:
+            copies.place.write(copies.file_name(sequence), b"torn")
+        feed(expiring, records[160:], truth[160:])
+        run(expiring.config, until_idle=True)
+    assert journal(expiring)[0].sequence == 1
+    feed(expiring, *make_records(60, seed=3))
+    run(expiring.config, until_idle=True)
+    assert journal(expiring)[0].sequence > 1, "a new copy was confirmed"
+
+
+def test_a_number_of_records_is_no_retention_of_a_journal_in_kafka(made):
+    with pytest.raises(ConfigurationError, match=r'retention.*is kept for a time.*"30d"'):
+        made("retention = 5000")
 
 
 @pytest.mark.slow
