@@ -3,9 +3,10 @@
     python -m benchmarks.soak [--records 10000000] [--kill-every 500000] [--kafka] [--out FILE.json]
     python -m benchmarks.soak --plot FILE.svg --from FILE.json [FILE.json ...]
 
-Records of 16 fields and 8 classes are generated, one label in a hundred comes 1,000 records late.
-The pipeline reads streams of its own log, or topics with `--kafka`, which starts a broker (Java and
-Maven). It runs in a process of its own that gets SIGKILL after each `--kill-every` records.
+Records of 16 fields and 8 classes are generated, 5,000 when all before are predicted. One in a
+hundred is asked about, and answered 5,000 records later. The pipeline reads streams of its own log,
+or topics with `--kafka`, which starts a broker (Java and Maven). It runs in a process of its own
+that gets SIGKILL after each `--kill-every` records.
 
 Every prediction is read and compared: record n has the n-th prediction, so that none is lost or
 written twice. A line is a sample after each 200,000 records: resident memory of the process, size
@@ -28,14 +29,14 @@ from pathlib import Path
 
 import numpy as np
 
-FEATURES, CLASSES, DELAY, LABELLED = 16, 8, 1_000, 100
-CHUNK, AHEAD, SAMPLED = 10_000, 40_000, 200_000
+FEATURES, CLASSES, CHUNK, SAMPLED = 16, 8, 5_000, 200_000
 RETENTION = {"sqlite": "500000", "kafka": '"1m"'}
 
 PIPELINE = """
 [pipeline]
 name = "soak"
 batch_records = 500
+poll_interval = 0.02
 retention = {retention}
 {keys}
 [schema]
@@ -52,29 +53,32 @@ budget = 0.01
 
 
 class Generator:
-    """Makes records around class centres, and the labels of some, as JSON lines."""
+    """Makes records around class centres as JSON lines, and knows their labels."""
 
     def __init__(self):
         self._rng = np.random.default_rng(0)
         self._centres = np.random.default_rng(1).normal(size=(CLASSES, FEATURES))
-        self._late = []
-        self.n_sent = 0
+        self._labels = bytearray()
+
+    @property
+    def n_sent(self):
+        return len(self._labels)
 
     def chunk(self):
-        """Return the payloads of the next records, and those of the labels that are due."""
+        """Return the payloads of the next records."""
         y = self._rng.integers(0, CLASSES, CHUNK)
         X = (self._centres[y] + self._rng.normal(size=(CHUNK, FEATURES))).round(3).tolist()
-        records = []
-        for label, row in zip(y.tolist(), X, strict=True):
-            fields = {f"x{k}": value for k, value in enumerate(row)}
-            records.append(json.dumps({"id": f"r{self.n_sent}"} | fields).encode())
-            if self.n_sent % LABELLED == 0:
-                answer = {"id": f"r{self.n_sent}", "label": f"c{label}"}
-                self._late.append((self.n_sent + DELAY, json.dumps(answer).encode()))
-            self.n_sent += 1
-        due = [label for at, label in self._late if at <= self.n_sent]
-        self._late = self._late[len(due) :]
-        return records, due
+        start = self.n_sent
+        self._labels.extend(y.tolist())
+        return [
+            json.dumps({"id": f"r{start + i}"} | {f"x{k}": x for k, x in enumerate(row)}).encode()
+            for i, row in enumerate(X)
+        ]
+
+    def answer(self, request):
+        """Return the payload of the label that a message of a request asks for."""
+        id_ = json.loads(request.payload)["id"]
+        return json.dumps({"id": id_, "label": f"c{self._labels[int(id_[1:])]}"}).encode()
 
 
 class Child:
@@ -116,7 +120,7 @@ def run_child(path):
 
 
 def world_on_sqlite(folder, stack):
-    """Return the pipeline's file, the sinks of records and labels, and the source of predictions.
+    """Return the pipeline's file, two sinks (records, labels), two sources (predictions, requests).
 
     The last value is a function that returns further figures of a sample.
     """
@@ -126,8 +130,11 @@ def world_on_sqlite(folder, stack):
     log.parent.mkdir()
     file = written(folder, "sqlite", 'stream = "records"', 'stream = "labels"')
     records, labels = SqliteSink(log, "records"), SqliteSink(log, "labels")
-    predictions = stack.enter_context(closing(SqliteSource(log, "predictions")))
-    return file, records, labels, predictions, dict
+    predictions, requests = (
+        stack.enter_context(closing(SqliteSource(log, name)))
+        for name in ("predictions", "requests")
+    )
+    return file, records, labels, predictions, requests, dict
 
 
 def world_on_kafka(folder, stack):
@@ -153,7 +160,10 @@ def world_on_kafka(folder, stack):
     create_topics(load(file))
     cluster = KafkaCluster(broker.servers)
     records, labels = KafkaSink(cluster, "soak.records"), KafkaSink(cluster, "soak.labels")
-    source = stack.enter_context(closing(KafkaSource(cluster, "soak.predictions")))
+    predictions, requests = (
+        stack.enter_context(closing(KafkaSource(cluster, f"soak.{name}")))
+        for name in ("predictions", "requests")
+    )
     consumer, journal = stack.enter_context(closing(cluster.create_consumer())), "soak.journal"
 
     def retained():
@@ -161,7 +171,7 @@ def world_on_kafka(folder, stack):
         offsets = (consumer.end_offsets([at])[at], consumer.beginning_offsets([at])[at])
         return {"journal_offsets": offsets[0] - offsets[1]}
 
-    return file, records, labels, source, retained
+    return file, records, labels, predictions, requests, retained
 
 
 def written(folder, connector, source, labels, keys=""):
@@ -178,15 +188,16 @@ def written(folder, connector, source, labels, keys=""):
 
 def soak(world, n, kill_every, folder, stack):
     """Feed `n` records, kill and restart; return the samples and restarts, or what went wrong."""
-    file, records, labels, predictions, further = world(folder, stack)
+    file, records, labels, predictions, requests, further = world(folder, stack)
     generator, n_seen, samples, restarts = Generator(), 0, [], []
     child, n_at_start, began = Child(file), 0, time.monotonic()
     stack.callback(lambda: child.kill())
     while n_seen < n:
-        if generator.n_sent < min(n, n_seen + AHEAD):
-            for sink, payloads in zip((records, labels), generator.chunk(), strict=True):
-                sink.write(payloads)
-                sink.flush()
+        if generator.n_sent == n_seen:
+            labels.write([generator.answer(request) for request in requests.poll(CHUNK)])
+            labels.flush()
+            records.write(generator.chunk())
+            records.flush()
         batch = predictions.poll(CHUNK)
         for message in batch:
             if (found := json.loads(message.payload)["id"]) != f"r{n_seen}":
