@@ -1,12 +1,14 @@
 """A pipeline over millions of records, killed again and again: what grows, and what is lost.
 
     python -m benchmarks.soak [--records 10000000] [--kill-every 500000] [--kafka] [--out FILE.json]
+                              [--budget 0.05]
     python -m benchmarks.soak --plot FILE.svg --from FILE.json [FILE.json ...]
 
-Records of 16 fields and 8 classes are generated, 5,000 when all before are predicted. One in a
-hundred is asked about, and answered 5,000 records later. The pipeline reads streams of its own log,
-or topics with `--kafka`, which starts a broker (Java and Maven). It runs in a process of its own
-that gets SIGKILL after each `--kill-every` records.
+Records of 16 fields and 8 classes are generated, 5,000 when all before are predicted. The share
+`--budget` of them is asked about, and answered 5,000 records later. The pipeline reads streams of
+its own log, or topics with `--kafka`, which starts a broker (Java and Maven). It runs in a process
+of its own that gets SIGKILL after each `--kill-every` records. At 5 %, the working set of 40,000
+labels is full after 800,000 records: nothing may grow after the first million.
 
 Every prediction is read and compared: record n has the n-th prediction, so that none is lost or
 written twice. A line is a sample after each 200,000 records: resident memory of the process, size
@@ -48,7 +50,7 @@ connector = "{connector}"
 connector = "{connector}"
 {labels}
 [query]
-budget = 0.01
+budget = {budget}
 """
 
 
@@ -119,7 +121,7 @@ def run_child(path):
     run(load(path))
 
 
-def world_on_sqlite(folder, stack):
+def world_on_sqlite(folder, stack, budget):
     """Return the pipeline's file, two sinks (records, labels), two sources (predictions, requests).
 
     The last value is a function that returns further figures of a sample.
@@ -128,7 +130,7 @@ def world_on_sqlite(folder, stack):
 
     log = folder / "state" / "log.db"
     log.parent.mkdir()
-    file = written(folder, "sqlite", 'stream = "records"', 'stream = "labels"')
+    file = written(folder, "sqlite", 'stream = "records"', 'stream = "labels"', budget)
     records, labels = SqliteSink(log, "records"), SqliteSink(log, "labels")
     predictions, requests = (
         stack.enter_context(closing(SqliteSource(log, name)))
@@ -137,7 +139,7 @@ def world_on_sqlite(folder, stack):
     return file, records, labels, predictions, requests, dict
 
 
-def world_on_kafka(folder, stack):
+def world_on_kafka(folder, stack, budget):
     """Return the same as `world_on_sqlite` for topics of a broker, which it starts."""
     from kafka import TopicPartition
 
@@ -156,7 +158,7 @@ def world_on_kafka(folder, stack):
     stack.callback(broker.kill)
     kafka = f'[kafka]\nbootstrap_servers = "{broker.servers}"\n'
     copies = f'checkpoint_copy = "{folder / "copies"}"\n{kafka}'
-    file = written(folder, "kafka", "", "", copies)
+    file = written(folder, "kafka", "", "", budget, copies)
     create_topics(load(file))
     cluster = KafkaCluster(broker.servers)
     records, labels = KafkaSink(cluster, "soak.records"), KafkaSink(cluster, "soak.labels")
@@ -174,49 +176,56 @@ def world_on_kafka(folder, stack):
     return file, records, labels, predictions, requests, retained
 
 
-def written(folder, connector, source, labels, keys=""):
+def written(folder, connector, source, labels, budget, keys=""):
     numeric = json.dumps([f"x{k}" for k in range(FEATURES)])
     file = folder / "soak.toml"
     file.write_text(
         PIPELINE.format(
-            retention=RETENTION[connector], keys=keys, numeric=numeric, connector=connector,
-            source=source, labels=labels,
+            retention=RETENTION[connector],
+            keys=keys,
+            numeric=numeric,
+            connector=connector,
+            source=source,
+            labels=labels,
+            budget=budget,
         )
-    )  # fmt: skip
+    )
     return file
 
 
-def soak(world, n, kill_every, folder, stack):
+def soak(world, n, kill_every):
     """Feed `n` records, kill and restart; return the samples and restarts, or what went wrong."""
-    file, records, labels, predictions, requests, further = world(folder, stack)
+    file, records, labels, predictions, requests, further = world
     generator, n_seen, samples, restarts = Generator(), 0, [], []
     child, n_at_start, began = Child(file), 0, time.monotonic()
-    stack.callback(lambda: child.kill())
-    while n_seen < n:
-        if generator.n_sent == n_seen:
-            labels.write([generator.answer(request) for request in requests.poll(CHUNK)])
-            labels.flush()
-            records.write(generator.chunk())
-            records.flush()
-        batch = predictions.poll(CHUNK)
-        for message in batch:
-            if (found := json.loads(message.payload)["id"]) != f"r{n_seen}":
-                return samples, restarts, f"prediction {n_seen} is that of {found}"
-            n_seen += 1
-            if n_seen % SAMPLED == 0:
-                seconds = time.monotonic() - began
-                samples.append(sample(child, file, n_seen, seconds) | further())
-                print(json.dumps(samples[-1]), flush=True)
-        if batch and n_at_start is not None and n_seen > n_at_start:
-            restarts.append([n_at_start, time.monotonic() - child.began])
-            n_at_start = None
-        if child.process.poll() is not None:
-            return samples, restarts, f"the pipeline ended with {child.process.returncode}"
-        if n_at_start is None and n_seen >= kill_every * len(restarts) and n_seen < n:
-            child.kill()
-            child, n_at_start = Child(file), n_seen
-        if not batch:
-            time.sleep(0.02)
+    try:
+        while n_seen < n:
+            if generator.n_sent == n_seen:
+                labels.write([generator.answer(request) for request in requests.poll(CHUNK)])
+                labels.flush()
+                records.write(generator.chunk())
+                records.flush()
+            batch = predictions.poll(CHUNK)
+            for message in batch:
+                if (found := json.loads(message.payload)["id"]) != f"r{n_seen}":
+                    return samples, restarts, f"prediction {n_seen} is that of {found}"
+                n_seen += 1
+                if n_seen % SAMPLED == 0:
+                    seconds = time.monotonic() - began
+                    samples.append(sample(child, file, n_seen, seconds) | further())
+                    print(json.dumps(samples[-1]), flush=True)
+            if batch and n_at_start is not None:
+                restarts.append([n_at_start, round(time.monotonic() - child.began, 2)])
+                n_at_start = None
+            if child.process.poll() is not None:
+                return samples, restarts, f"the pipeline ended with {child.process.returncode}"
+            if n_at_start is None and kill_every * len(restarts) <= n_seen < n:
+                child.kill()
+                child, n_at_start = Child(file), n_seen
+            if not batch:
+                time.sleep(0.02)
+    finally:
+        child.kill()
     return samples, restarts, ""
 
 
@@ -263,6 +272,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--kill-every", type=int, default=500_000)
+    parser.add_argument("--budget", type=float, default=0.05)
     parser.add_argument("--kafka", action="store_true")
     parser.add_argument("--out")
     parser.add_argument("--plot")
@@ -275,14 +285,14 @@ def main():
     if arguments.plot:
         draw(arguments.plot, arguments.names)
         return
-    world = world_on_kafka if arguments.kafka else world_on_sqlite
+    make_world = world_on_kafka if arguments.kafka else world_on_sqlite
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        samples, restarts, wrong = soak(
-            world, arguments.records, arguments.kill_every, folder, stack
-        )
+        world = make_world(folder, stack, arguments.budget)
+        samples, restarts, wrong = soak(world, arguments.records, arguments.kill_every)
     result = {
         "log": "Kafka" if arguments.kafka else "SQLite",
+        "budget": arguments.budget,
         "cores": os.cpu_count(),
         "samples": samples,
         "restarts": restarts,
