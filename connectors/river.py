@@ -59,6 +59,7 @@ class _Dataset:
             )
 
     def iterate_items(self) -> Iterator[tuple[dict[Any, Any], Any]]:
+        """Return an iterator over (features, label), from the first record."""
         return iter(self._data)
 
 

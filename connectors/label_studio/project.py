@@ -297,6 +297,7 @@ class _TaskResponse(msgspec.Struct):
     draft_exists: bool = False  # `drafts` lists only drafts of the token's user
 
     def to_label_studio_task(self, choices: Choices) -> LabelStudioTask:
+        """Return the task with the newest answer of each annotator."""
         answers: dict[str, LabelStudioAnswer] = {}
         for one in sorted(self.annotations, key=lambda each: each.created_at or ""):
             label = one.chosen_label(choices.name)

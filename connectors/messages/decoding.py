@@ -322,6 +322,7 @@ class _FieldTreeNode:
     inner: "dict[str, _FieldTreeNode]" = field(default_factory=dict)
 
     def add_path(self, path: str) -> None:
+        """Add the name of a field, whose dots separate the levels."""
         self.leaves.add(path)  # a key may contain dots
         head, dot, rest = path.partition(".")
         if dot:

@@ -102,6 +102,7 @@ class _StatusLineErasingFormatter(logging.Formatter):
         self._inner = inner
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the line of `record`, which erases the progress line first."""
         return ERASE + self._inner.format(record)
 
 

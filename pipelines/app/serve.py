@@ -230,6 +230,7 @@ class _ServerWithExitCallback(uvicorn.Server):
         self._on_exit = on_exit
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Call `on_exit` at the first signal, then let the server stop."""
         if not self.should_exit and self._on_exit is not None:
             self._on_exit()
         super().handle_exit(sig, frame)

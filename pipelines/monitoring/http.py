@@ -211,6 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 5.0  # seconds for a client to send its request
 
     def do_GET(self) -> None:
+        """Answer /healthz, /readyz and /metrics."""
         if self.path == "/healthz":
             self._send_response(200, b"yes\n")
         elif self.path == "/readyz":
@@ -242,6 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def version_string(self) -> str:
+        """Return the name of the server, without the version of Python."""
         return "streamboost"
 
     def log_message(self, format: str, *args: object) -> None:

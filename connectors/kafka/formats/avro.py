@@ -119,6 +119,7 @@ class _SizeCalculator:
         self._within: set[str] = set()
 
     def value_sizes_of_type(self, schema: Any) -> _ValueSizes:
+        """Return the sizes of a value of the type `schema`."""
         if isinstance(schema, str) and schema not in self._named:
             least = _LEAST.get(schema, 1)
             return _ValueSizes(least, least == 0)

@@ -30,6 +30,7 @@ class _CDMCBoost(SimplexAlgorithm):
     """
 
     def grow_round(self, state: SimplexState, grower: Grower) -> list[Tree]:
+        """Return the tree of the next coordinate that lowers the risk, or none."""
         n_coordinates = state.z.shape[1] - 1
         risks = state.risks()
         for turn in range(n_coordinates):

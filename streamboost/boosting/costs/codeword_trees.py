@@ -32,6 +32,7 @@ class _CodewordTreeAlgorithm(SimplexAlgorithm):
         self._step = step
 
     def grow_round(self, state: SimplexState, grower: Grower) -> list[Tree]:
+        """Return a tree that is fitted to the residuals of the risk: a leaf has a codeword."""
         residual = -state.risks()
         n, n_classes = residual.shape
         own = np.arange(n), state.y

@@ -28,6 +28,7 @@ class _AdaBoostMH(CoupledTreeAlgorithm):
     """Algorithm of AdaBoost.MH: each round grows a tree with half log odds as leaf values."""
 
     def grow_round(self, state: CoupledState, grower: Grower) -> list[Tree]:
+        """Return a tree with the optimal coefficient of each class in its leaves."""
         plus, minus = state.weights()
         n_records = state.n_records
         unit = n_records / (plus.sum() + minus.sum())  # scales the mean record weight to 1

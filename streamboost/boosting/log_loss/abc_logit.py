@@ -34,6 +34,7 @@ class _ABCLogitBoost(TreePerClassAlgorithm):
         self._base = base
 
     def grow_round(self, state: SoftmaxState, grower: Grower) -> list[Tree]:
+        """Return one tree for each class but the base class of the round."""
         K = state.scores.shape[1]
         if self._base == "search":
             # The trees of the pairs (a, b) and (b, a) are equal, so that each is grown once.

@@ -43,6 +43,7 @@ class _AOSOLogitBoost(SoftmaxAlgorithm):
         self._by_gain = choice == "gain"
 
     def grow_round(self, state: SoftmaxState, grower: Grower) -> list[Tree]:
+        """Return one tree whose nodes each fit the pair of classes with the largest gain."""
         buffer = np.empty(2 * len(state.y), dtype=np.int64)
 
         def statistic_of_node(rows: np.ndarray) -> tuple[Statistic, float]:

@@ -50,6 +50,7 @@ class _KLogitBoost(Algorithm):
         self._l2 = l2_regularization
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+        """Return 1 + log of the class shares (K,); classes of `committee` keep their scores."""
         b = 1.0 + np.log(smoothed_class_shares(data))
         known = 0 if committee is None else len(committee.classes)
         return b if committee is None else np.concatenate([committee.base, b[known:]])
@@ -57,18 +58,21 @@ class _KLogitBoost(Algorithm):
     def initial_state(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> _KLogitState:
+        """Return the state of all rows at `scores` (n, K)."""
         F = scores.astype(np.float32)
         return _KLogitState(
             data.y, data.weight.astype(np.float32), F, _unnormalised_probabilities(F)
         )
 
     def grow_round(self, state: _KLogitState, grower: Grower) -> list[Tree]:
+        """Return one tree for all classes, whose Newton steps treat each class by itself."""
         tree = grower(vector_statistic(NEWTON_SUMS, state.derivatives()))
         values = leaf_values(kernels.leaf_steps_independent, state, tree, self._l2, _CLAMP)
         tree.values = (self._learning_rate * values).astype(np.float32)
         return trees_if_improved([tree], grower)
 
     def update_state(self, state: _KLogitState, trees: Sequence[Tree]) -> None:
+        """Add the values of the round's trees to the scores, and update the probabilities."""
         add_leaf_values(state.scores, trees)
         state.probabilities = _unnormalised_probabilities(state.scores)
 

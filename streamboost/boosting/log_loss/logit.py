@@ -49,6 +49,7 @@ class _LogitBoost(TreePerClassAlgorithm):
     """
 
     def grow_round(self, state: SoftmaxState, grower: Grower) -> list[Tree]:
+        """Return K trees, one per class, which are grown on the same probabilities."""
         K = state.scores.shape[1]
         trees = []
         for k in range(K):

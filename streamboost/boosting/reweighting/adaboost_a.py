@@ -50,6 +50,7 @@ class _AdaBoostA(VotingTreeAlgorithm):
     def initial_state(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> VoteState:
+        """Return the state of all rows, with the logarithms of their initial weights and costs."""
         state = super().initial_state(data, scores, rng)
         state.log_shape = self._log_initial_weight_of_each_row(data)
         state.log_cost = (

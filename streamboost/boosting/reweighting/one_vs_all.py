@@ -42,14 +42,17 @@ class _OneVsAll(Algorithm):
         self._booster = booster
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+        """Return the base scores (K,) of the binary booster."""
         return self._booster.base_scores(data, committee)
 
     def temperature(self, n_classes: int) -> float:
+        """Return 1/2, as a score is half the log odds."""
         return 0.5
 
     def initial_state(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> _OneVsAllState:
+        """Return one binary problem for each class; two classes are one problem."""
         K = len(data.classes)
         problems = {}
         for k in [1] if K == 2 else range(K):  # two classes are one binary problem
@@ -59,6 +62,7 @@ class _OneVsAll(Algorithm):
         return _OneVsAllState(K, problems)
 
     def row_weights(self, state: _OneVsAllState) -> np.ndarray | None:
+        """Return the sum of the problems' weights (n,), each of total 1; None: all have ended."""
         total = None
         for problem in state.problems.values():
             if not problem.ended and len(problem.present) == 2:
@@ -68,6 +72,7 @@ class _OneVsAll(Algorithm):
         return total
 
     def grow_round(self, state: _OneVsAllState, grower: Grower) -> list[Tree]:
+        """Return one tree of each problem, with values in the column of its class."""
         trees: list[Tree] = []
         state.grown = []
         for k, problem in state.problems.items():
@@ -81,6 +86,7 @@ class _OneVsAll(Algorithm):
         return trees
 
     def update_state(self, state: _OneVsAllState, trees: Sequence[Tree]) -> None:
+        """Add the values of the round's trees to the scores of their problems."""
         for k, tree in zip(state.grown, trees, strict=True):
             problem: ExponentialState = state.problems[k]
             f = tree.values[tree.leaf_indices(len(problem.y)), k]
