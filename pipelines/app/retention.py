@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamboost.connectors.base import PARTITION, Position
 from streamboost.connectors.sqlite.retention import StreamRetention
-from streamboost.errors import ConnectorError, ModelFileError
+from streamboost.errors import ConnectorError, ModelFileError, StreamBoostError
 from streamboost.pipelines.app.recovery import copies_for_rebuild
 from streamboost.pipelines.config.connectors.kafka import kafka_cluster
 from streamboost.pipelines.config.connectors.sqlite import SqliteStream
@@ -135,14 +135,15 @@ class JournalRetention(Observer):
         """Delete what has expired. A failure is logged, and a later call tries again."""
         if now.batch_time_ms < self._due_ms:
             return
-        self._due_ms = now.batch_time_ms + self._retention_ms // _MOMENTS
         try:
             needed = self._checkpoints.sequences
             if self._copies is not None:
                 needed += self._copies.sequences if self._copies.newest() else [0]
-            if self._journal.delete_before(min(needed), now.batch_time_ms - self._retention_ms):
+            expired_ms = now.batch_time_ms - self._retention_ms
+            if self._journal.delete_before(min(needed, default=0), expired_ms):
                 _log.debug("old journal entries were deleted", extra={"event": "retention_applied"})
-        except (ConnectorError, ModelFileError, OSError) as error:
+            self._due_ms = now.batch_time_ms + self._retention_ms // _MOMENTS
+        except (StreamBoostError, OSError) as error:
             _log.warning(
                 "nothing old is deleted from the journal: %s. It is tried again",
                 error,
