@@ -23,10 +23,11 @@ def curves(
     *,
     log: bool = False,
     level: float | None = None,
+    bottom: float | None = None,
 ) -> None:
     """Draw a panel for each title, with a curve for each name, into an SVG file.
 
-    `level` draws a line across, where a curve should be.
+    `level` draws a line across, where a curve should be. `bottom` is the least y of all panels.
     """
     mpl.rcParams |= {"svg.hashsalt": "streamboost", "svg.fonttype": "none", "font.size": 9}
     columns = min(3, len(panels))
@@ -42,6 +43,8 @@ def curves(
                 axis.fill_between(xs, *bounds, color=colour, alpha=0.15, linewidth=0)
         if level is not None:
             axis.axhline(level, color=GREY, linewidth=0.8, linestyle="--")
+        if bottom is not None:
+            axis.set_ylim(bottom=bottom)
         axis.set_title(title, fontsize=9, color=GREY)
         axis.set(xlabel=x, ylabel=y, xscale="log" if log else "linear")
         axis.tick_params(colors=GREY)

@@ -265,7 +265,7 @@ def draw(path, names):
             )
             xs, ys = zip(*points, strict=True)
             panels[title][found["log"]] = [x / 1e6 for x in xs], ys
-    curves(Path(path), panels, "million records", "")
+    curves(Path(path), panels, "million records", "", bottom=0.0)
 
 
 def main():
