@@ -303,8 +303,10 @@ class Pipeline:
             classes.store_original_labels(learner.votes_on_class(label))
             classes.store_original_labels(join.unlearned_votes(label, learner))
         classes.apply_class_command(command, self.schema.label_kind)
+        started = learner.rename_class(label, into)
+        # Afterwards: the learner may choose another label among the votes on a record.
         join.rename_labels(classes.current_class, learner)
-        return learner.rename_class(label, into)
+        return started
 
     def _apply_config_changes(self) -> None:
         """Apply the configuration changes in `journal_extras`: rules, decisions and new fields."""

@@ -807,9 +807,11 @@ class StreamLearner:
     def rename_class(self, label: Label, into: Label | None) -> tuple[Training, ...]:
         """Replace the class `label` by `into` in all labels; None drops the class with its labels.
 
-        The committee is retrained. Until its successor is deployed, its predictions are mapped to
-        the current classes. The experts are retrained on the newest records of the working set.
-        Sums of the unbiased estimates are not changed. Returns the trainings that were started.
+        If a record with a dropped label has votes for other classes, `on_conflict` chooses its
+        label among these votes. The committee is retrained. Until its successor is deployed, its
+        predictions are mapped to the current classes. The experts are retrained on the newest
+        records of the working set. Sums of the unbiased estimates are not changed. Returns the
+        trainings that were started.
 
         Raises
         ------
@@ -824,6 +826,8 @@ class StreamLearner:
         classes = {a: into if b == label else b for a, b in self._renamed.items()}
         self._renamed = {a: b for a, b in classes.items() if a != into} | {label: into}
         trainer = self.trainer
+        if into is None:  # before the estimates lose the labels of the class
+            self._relabel_rows_by_other_votes(label)
         trainer.rename_or_remove_class(label, into)
         self.evaluator.rename_or_remove_class(label, into)
         changed = self._rows.rename_or_remove_class(label, into)
@@ -888,6 +892,14 @@ class StreamLearner:
             self.update_columns()
         self._retrain_experts()
         return trainer.retrain() if trainer.champion is not None else trainer.start_due_training()
+
+    def _relabel_rows_by_other_votes(self, label: Label) -> None:
+        """Relabel the records of class `label` that have votes for other classes."""
+        for id, row, before in list(self._rows.annotated_rows()):
+            votes = [vote for vote in row.votes if vote[1] != label]
+            if before == label and votes:
+                row.votes, after = VoteHistory(votes).replay(self.on_conflict or "first")
+                self._relabel_row(id, row, before, after)
 
     def _relabel_row(self, id: str, row: AnnotatedRow, before: Label, after: Label) -> bool:
         """Replace the label of a record when classes change; return whether the label differs."""

@@ -477,19 +477,31 @@ def test_a_null_that_has_no_effect_forgets_no_label(make_world):
     assert world.pipeline.classes.to_json()["were"]["99"] == before
 
 
-def test_a_record_whose_class_was_dropped_takes_a_label_though_a_vote_is_left(make_world):
-    world = make_world(window=200, on_conflict="vote")
+@pytest.mark.parametrize(
+    ("rule", "first"), [("vote", "laft"), ("last", "right"), ("first", "laft")]
+)
+def test_dropped_class_leaves_records_the_labels_of_other_votes(make_world, rule, first):
+    world = make_world(window=200, on_conflict=rule)
     fed(world)
     more(world, 100, 20)
-    said = {"ann": "laft", "bob": "laft", "eve": "right"}
+    said = {"ann": first, "bob": "laft", "eve": "right"}
+    if rule == "last":
+        said["eve"] = "laft"
     world.feed(labels=[{"id": "110", "label": one, "source": who} for who, one in said.items()])
+    world.feed(labels=[{"id": "111", "label": "laft", "source": "ann"}])
     world.run()
+    learner = world.pipeline.learner
+    assert learner.label_of("110") == "laft"
     world.tell("drop", None, "laft")
     world.run()
-    assert world.pipeline.learner.label_of("110") is None
-    world.feed(labels=[{"id": "110", "label": "left", "source": "dan"}])
+    assert [learner.label_of(id) for id in ("110", "111")] == ["right", None]
+    kept = [vote for vote in said.items() if vote[1] == "right"]
+    assert learner.votes_on("110").votes == kept
+    join = world.pipeline.join
+    assert [join.can_relabel(id) for id in ("110", "111")] == [True, False]
+    world.feed(labels=[{"id": "111", "label": "left", "source": "dan"}])
     world.run()
-    assert world.pipeline.learner.label_of("110") == "left"
+    assert learner.label_of("111") == "left"
 
 
 @pytest.mark.slow
