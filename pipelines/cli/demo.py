@@ -42,7 +42,10 @@ def demo(
         ),
     ] = None,
     label: Annotated[
-        str | None, typer.Option(help="The field that holds the label.", show_default=False)
+        str | None,
+        typer.Option(
+            help="The field that holds the label, such as kind or o.kind.", show_default=False
+        ),
     ] = None,
     id: Annotated[
         str | None,

@@ -22,7 +22,9 @@ def init(
     ] = DEFAULT_FILE,
     label: Annotated[
         str | None,
-        typer.Option(help="The field that holds the label.", show_default=False),
+        typer.Option(
+            help="The field that holds the label, such as kind or o.kind.", show_default=False
+        ),
     ] = None,
     id: Annotated[
         str | None,

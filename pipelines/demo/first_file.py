@@ -11,7 +11,9 @@ import msgspec
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import STDIN, file_source
+from streamboost.connectors.messages.decoding import decode_json_object
 from streamboost.errors import ConfigurationError
+from streamboost.features.paths import flatten
 from streamboost.pipelines.config.templates.brief import render_template_for_records
 from streamboost.pipelines.config.variables import variable_names
 from streamboost.pipelines.demo.own import RecordSplitter, refuse_invalid_field_names
@@ -89,15 +91,13 @@ def _find_default_id_field(
     rows = []
     for message in first_messages:
         try:
-            rows.append(msgspec.json.decode(message.payload, type=dict[str, msgspec.Raw]))
-        except (msgspec.MsgspecError, RecursionError):
+            rows.append(flatten(decode_json_object(message.payload)))
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             continue
     names = dict.fromkeys(name for row in rows for name in row if name != label_field)
     if not rows or "id" in names:
         return "id"
-    found = [
-        name for name in names if _are_usable_as_ids([bytes(row.get(name, b"")) for row in rows])
-    ]
+    found = [name for name in names if _are_usable_as_ids([row.get(name) for row in rows])]
     some = ", ".join(found[:_SHOWN])
     mend = (
         f"give --id FIELD; {some} {'differs' if len(found) == 1 else 'differ'} in every record read"
@@ -107,10 +107,9 @@ def _find_default_id_field(
     raise ConfigurationError(f'{records}: no field is called "id", which names a record: {mend}')
 
 
-def _are_usable_as_ids(values: Sequence[bytes]) -> bool:
-    """Return whether all values (JSON) are texts or integers, and no two are equal."""
-    could = all(value[:1] == b'"' or value.lstrip(b"-").isdigit() for value in values)
-    return could and len(set(values)) == len(values)
+def _are_usable_as_ids(values: Sequence[object]) -> bool:
+    """Return whether all values are texts or integers, and no two are equal."""
+    return all(type(value) in (str, int) for value in values) and len({*values}) == len(values)
 
 
 def _pipeline_name_from_path(records: Path) -> str:

@@ -54,8 +54,8 @@ class RecordSplitter:
     Parameters
     ----------
     path : the file, for error messages
-    label : the field with the label
-    id : the field with the record's id; None: the line number is the id
+    label : the field with the label, a dotted path in nested records
+    id : the field with the record's id, likewise; None: the line number is the id
 
     Attributes
     ----------
@@ -87,8 +87,7 @@ class RecordSplitter:
         try:
             payload.decode()  # the decoder validates no text of fields that are copied
             record = self._decode(payload)
-            label = _label_text_from_json(record.pop(self._label, None))
-            has_fields = any(name not in ("", "id", self._id) for name in record)
+            label = _label_text_from_json(_pop_path(record, self._label))
             id = self._move_id_to_id_field(record)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             reason, detail = explain_decode_error(payload, error)
@@ -96,7 +95,7 @@ class RecordSplitter:
         except _SkippedRecordError as reason:
             self.skipped[str(reason)] += 1
         else:
-            self._has_fields = self._has_fields or has_fields
+            self._has_fields = self._has_fields or any(name not in ("", "id") for name in record)
             self.truth[id] = label
             return msgspec.json.encode(record), Label(id, label).encode()
         return None
@@ -112,7 +111,7 @@ class RecordSplitter:
         if self._id is None:
             id = str(self._lines)
         else:
-            found = record.pop(self._id, None)
+            found = _pop_path(record, self._id)
             id = "" if found is None else _json_value_to_text(found)
         if not id:
             raise _SkippedRecordError("without an id")
@@ -278,6 +277,47 @@ def _write_split_records(
 
 class _SkippedRecordError(Exception):
     """Reason why a record cannot be used."""
+
+
+def _pop_path(record: Record, path: str) -> msgspec.Raw | None:
+    """Remove all values that `path` can name; return the value that `path_getter` reads, or None.
+
+    An object that becomes empty is removed, too. Other values keep their bytes.
+    """
+    found = record.pop(path, None)
+    cut = path.rfind(".")
+    while cut >= 0:
+        head, rest = path[:cut], path[cut + 1 :]
+        if head in record:
+            container, value = _split_container(record[head], rest)
+            if bytes(container) == b"{}":
+                del record[head]
+            else:
+                record[head] = container
+            found = value if found is None else found
+        cut = path.rfind(".", 0, cut)
+    return found
+
+
+def _split_container(container: msgspec.Raw, path: str) -> tuple[msgspec.Raw, msgspec.Raw | None]:
+    """Return a JSON value without the value at `path` in it, and that value, or None."""
+    value: msgspec.Raw | None = None
+    if bytes(container)[:1] == b"{":
+        fields = msgspec.json.decode(container, type=Record)
+        value = _pop_path(fields, path)
+        return (container if value is None else msgspec.Raw(msgspec.json.encode(fields))), value
+    position, dot, rest = path.partition(".")
+    if bytes(container)[:1] != b"[" or not position.isdecimal():
+        return container, None
+    items = msgspec.json.decode(container, type=list[msgspec.Raw])
+    place = int(position)
+    if place >= len(items):
+        return container, None
+    if dot:
+        items[place], value = _split_container(items[place], rest)
+    else:  # the other items keep their positions
+        items[place], value = msgspec.Raw(b"null"), items[place]
+    return (container if value is None else msgspec.Raw(msgspec.json.encode(items))), value
 
 
 def _label_text_from_json(value: msgspec.Raw | None) -> str:

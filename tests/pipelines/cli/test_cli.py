@@ -121,6 +121,21 @@ def test_init_reads_records_of_every_kind_of_file(call, tmp_path, name):
     assert "2 fields to learn from, by 120 records:" in out
 
 
+def test_init_finds_label_and_id_in_nested_records(call, tmp_path):
+    records = [{"o": {"id": one["id"], "label": one["kind"]}} | one for one in own_records()]
+    for one in records:
+        del one["id"], one["kind"]
+    write_own(tmp_path / "r.jsonl", records)
+    _, _, err = call("init", "r.jsonl", "--label", "o.label")
+    assert "give --id FIELD; o.id differs in every record" in err
+    code, _, err = call("init", "r.jsonl", "--label", "o.label", "--id", "o.id")
+    assert code == 0, err
+    code, out, _ = call("check")
+    assert code == 0, out
+    assert "2 fields to learn from, by 120 records:" in out
+    assert "120 answers, 3 labels" in out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -61,6 +61,43 @@ def test_a_field_may_name_the_records(tmp_path):
     assert kept(tmp_path / "demo")[0].keys() == {"id", "a", "b", "c"}
 
 
+def nested(record):
+    return {
+        "o": {"label": record["is_fraud"], "payment": record["payment"], "a": record["a"]},
+        "b": [record["b"], record["c"]],
+    }
+
+
+def test_label_and_id_may_be_in_nested_records(tmp_path):
+    plain = payments(60)
+    path = written(tmp_path / "r.jsonl", [*map(nested, plain), {"o": {"label": None}, "b": 1}])
+    stream = opened(path, tmp_path / "demo", label="o.label", id="o.payment")
+    assert stream.truth == {one["payment"]: str(one["is_fraud"]).lower() for one in plain}
+    assert kept(tmp_path / "demo")[0] == {
+        "id": "p0",
+        "o": {"a": plain[0]["a"]},
+        "b": [plain[0]["b"], plain[0]["c"]],
+    }
+    assert stream.about.endswith("left out: 1 without a label")
+
+
+def test_label_leaves_every_place_that_its_path_can_name(tmp_path):
+    records = [
+        {"id": i, "o": [{"label": "x"}, i], "o.0": {"label": "y"}, "o.0.label": "ab"[i % 2]}
+        for i in range(10)
+    ]
+    path = written(tmp_path / "r.jsonl", records)
+    stream = opened(path, tmp_path / "demo", label="o.0.label", id="id")
+    assert list(stream.truth.values())[:2] == ["a", "b"]
+    assert kept(tmp_path / "demo")[1] == {"id": "1", "o": [{}, 1]}
+
+
+def test_records_that_have_only_a_nested_label_and_id_are_refused(tmp_path):
+    records = [{"o": {"label": i % 2, "id": i}} for i in range(10)]
+    with pytest.raises(DataError, match="no record has a named field"):
+        opened(written(tmp_path / "r.jsonl", records), tmp_path / "d", label="o.label", id="o.id")
+
+
 @pytest.mark.parametrize("ending", ["jsonl.gz", "csv", "csv.gz", "parquet"])
 def test_a_file_of_any_kind_is_played_the_same(tmp_path, ending):
     pandas = pytest.importorskip("pandas")
