@@ -29,6 +29,8 @@ _LIMIT = threading.Lock()
 _OTHERS = ";\t|"
 """Separators of other files, which no header of one column needs."""
 
+_CHUNK = 64 * 1024
+
 _MANY_LINES = 10
 """Number of lines of an open cell after which a missing quote is likely."""
 
@@ -42,11 +44,12 @@ class CsvSource(LineSource):
 
     If a quote is not closed, only its line is damaged. A row that may still be incomplete is not
     returned before it is complete or has more than `max_bytes` bytes. This is a row with an open
-    quote if `follow` is set, or if the last line of the file has no line break.
+    quote if `follow` is set, or if the last line of the file has no line break. In the second case,
+    lines are returned as rows if they are many and all look like rows.
 
-    If a row has more or fewer cells than the header, or repeats the header, its line is returned
-    with the reason as its `damage`. Other damaged rows are returned as plain lines, which the
-    decoder rejects. Columns without a name are ignored.
+    If a row has a wrong quote, or more or fewer cells than the header, or repeats the header, its
+    line is returned with the reason as its `damage`. Other damaged rows are returned as plain
+    lines, which the decoder rejects. Columns without a name are ignored.
 
     A message's offset is the byte at which its row starts, so that a seek can go to it directly.
 
@@ -86,6 +89,7 @@ class CsvSource(LineSource):
         super().__init__(path, max_bytes, follow, on_data_loss=on_data_loss)
         self._names: list[str] = []
         self._open_at = -1  # offset of the row with an open cell that a warning was logged for
+        self._is_warned_of_long_row = False
 
     def poll(self, limit: int) -> list[Message]:
         """Return at most `limit` rows as messages, all from one file."""
@@ -128,21 +132,24 @@ class CsvSource(LineSource):
         if not is_closed and read < min(max_length, self._max_bytes):
             if skip_incomplete:
                 if len(lines) > _MANY_LINES:
-                    self._warn_of_open_quote(start, len(lines), "once a quote closes the cell")
+                    self._warn_of_open_quote(file, line, len(lines), "once a quote closes the cell")
                 return None, 0
             if (
                 start
                 and self._is_newest
                 and not self._compressed
+                and not self._look_like_rows(lines)
                 and not _has_line_break_before(file, end)
             ):
                 how = "once a quote closes the cell, or a line break ends the file"
-                self._warn_of_open_quote(start, len(lines), how)
+                self._warn_of_open_quote(file, line, len(lines), how)
                 return None, 0
         payload = b"\n".join(one.payload for one in lines)
         if not is_closed or (read <= most and _parse_csv_row(payload) is None):
             file.seek(start + length)
             return line, length
+        if read <= most:
+            self._warn_of_rows_within_quotes(file, lines, end)
         size = len(payload) if read <= most else read
         payload = payload[: self._max_bytes]
         return msgspec.structs.replace(line, payload=payload, size=size), read
@@ -157,19 +164,56 @@ class CsvSource(LineSource):
             start += length
         return start
 
-    def _warn_of_open_quote(self, offset: int, n_lines: int, condition: str) -> None:
+    def _warn_of_open_quote(
+        self, file: BinaryIO, row: Message, n_lines: int, condition: str
+    ) -> None:
         """Log a warning, once per row, for a row whose quoted cell is not closed."""
-        if offset != self._open_at:
-            self._open_at = offset
+        if row.offset != self._open_at:
+            self._open_at = row.offset
             _log.warning(
-                "%s: the row at byte %d has a quoted cell that is open for %d lines. The row and "
+                "%s: the row at line %d has a quoted cell that is open for %d lines. The row and "
                 "those after it are read %s: check for a missing quote",
                 self._path,
-                offset,
+                self._line_number(file, row),
                 n_lines,
                 condition,
                 extra={"event": "csv_quote_open"},
             )
+
+    def _warn_of_rows_within_quotes(self, file: BinaryIO, lines: list[Message], end: int) -> None:
+        """Log a warning if a quoted cell has many `lines`, and each of these looks like a row.
+
+        Only the first such row is reported. Reading continues at byte `end`.
+        """
+        if not self._is_warned_of_long_row and self._look_like_rows(lines):
+            self._is_warned_of_long_row = True
+            _log.warning(
+                "%s: the row at line %d has %d lines within quotes, and they look like rows: check "
+                "for a missing quote",
+                self._path,
+                self._line_number(file, lines[0]),
+                len(lines),
+                extra={"event": "csv_rows_within_quotes"},
+            )
+            file.seek(end)
+
+    def _look_like_rows(self, lines: list[Message]) -> bool:
+        """Return whether the `lines` of a quoted cell are many, and each inner line is a row."""
+        n_columns = len(self._names)
+        return (
+            len(lines) > _MANY_LINES
+            and n_columns > 1
+            and all(len(_parse_csv_row(one.payload) or ()) == n_columns for one in lines[1:-1])
+        )
+
+    def _line_number(self, file: BinaryIO, row: Message) -> int:
+        """Return the number of a row's first line in `file`, from 1; move the file's position."""
+        file.seek(0)
+        left, number = row.offset - self._base, 1
+        while left > 0 and (chunk := file.read(min(left, _CHUNK))):
+            number += chunk.count(b"\n")
+            left -= len(chunk)
+        return number
 
     def _parse_header(self, line: Message) -> list[str]:
         names = _parse_csv_row(line.payload)
@@ -193,7 +237,10 @@ class CsvSource(LineSource):
     def _message_from_line(self, line: Message) -> Message:
         cells = _parse_csv_row(line.payload) if line.size == len(line.payload) else None
         if not cells:
-            return line
+            fault = _describe_quote_fault(line)
+            return (
+                line if fault is None else msgspec.structs.replace(line, damage=fault, is_row=True)
+            )
         if (fault := self._describe_header_mismatch(cells)) is not None:
             return msgspec.structs.replace(line, damage=fault, is_row=True)
         named = ((name, cell) for name, cell in zip(self._names, cells, strict=True) if name)
@@ -224,8 +271,29 @@ def _has_line_break_before(file: BinaryIO, end: int) -> bool:
 
 
 def _has_open_quote(payload: bytes) -> bool:
-    """Return whether the last cell of a line has an opening quote but no closing quote."""
-    return payload.count(b'"') % 2 == 1 and _parse_csv_row(payload) is None
+    """Return whether the last cell of a line has an opening quote but no closing quote.
+
+    A line that no quote can complete has a wrong quote in another place.
+    """
+    return (
+        payload.count(b'"') % 2 == 1
+        and _parse_csv_row(payload) is None
+        and _parse_csv_row(payload + b'"') is not None
+    )
+
+
+def _describe_quote_fault(line: Message) -> str | None:
+    """Return the reason why a line with quotes is no row; None if there may be another reason."""
+    payload = line.payload
+    if line.size > len(payload) or b'"' not in payload or b"\r" in payload:
+        return None
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return None
+    if _parse_csv_row(payload + b'"') is not None:
+        return "a quoted cell is not closed: add the quote, or write a quote within a cell twice"
+    return "a quoted cell has text after its closing quote: write a quote within a cell twice"
 
 
 def _parse_csv_row(payload: bytes) -> list[str] | None:

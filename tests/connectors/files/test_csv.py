@@ -196,6 +196,61 @@ def test_cell_that_is_never_closed_is_one_dead_letter(source_of, rest):
     assert decoded.records.ids == ["2", "3"]
 
 
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (b'1,"a', "a quoted cell is not closed: add the quote"),
+        (b'1,"5" pipe"', "text after its closing quote: write a quote within a cell twice"),
+        (b'1,"5" pipe', "text after its closing quote"),
+    ],
+)
+def test_row_with_a_wrong_quote_is_a_dead_letter_that_says_so(source_of, row, said):
+    messages = source_of(b"id,text\n" + row + b"\n2,b\n").poll(9)
+    decoded = Schema(fields={"text": "category"}).decode(messages)
+    assert decoded.records.ids == ["2"]
+    assert [letter.reason for letter in decoded.dead] == ["bad_row"]
+    assert said in decoded.dead[0].detail
+
+
+@pytest.mark.parametrize(("follow", "ending"), [(True, b"\n"), (False, b"")])
+def test_row_that_no_quote_can_complete_holds_no_other_row_back(source_of, follow, ending):
+    source = source_of(b'id,text\n1,"5" pipe"\n2,b' + ending, follow=follow)
+    decoded = Schema(fields={"text": "category"}).decode(source.poll(9))
+    assert len(decoded.dead) == 1
+    assert decoded.records.ids == ["2"]
+
+
+def test_finished_file_without_a_last_line_break_has_one_dead_letter_of_a_stray_quote(source_of):
+    rows = b"\n".join(b"%d,b" % n for n in range(2, 30))
+    decoded = Schema(fields={"text": "category"}).decode(
+        source_of(b'id,text\n1,"a\n' + rows).poll(99)
+    )
+    assert [letter.position for letter in decoded.dead] == [{"0": 8}]
+    assert decoded.records.ids == [str(n) for n in range(2, 30)]
+
+
+def test_line_that_is_no_text_says_so_whatever_its_quotes(source_of):
+    messages = source_of(b'id,text\n1,"\xff\n').poll(9)
+    decoded = Schema(fields={"text": "category"}).decode(messages)
+    assert "not UTF-8" in decoded.dead[0].detail
+
+
+def test_rows_within_quotes_are_one_row_and_a_warning_names_its_line(source_of, caplog):
+    rows = b"".join(b"%d,b\n" % n for n in range(2, 30))
+    content = b'id,text\n0,a\n1,"a\n' + rows + b'30,c"\n31,"d\n' + rows + b'32,e"\n33,f\n'
+    found = records(source_of(content))
+    assert [row["id"] for row in found] == ["0", "1", "31", "33"]
+    assert caplog.text.count("the row at line 3 has 30 lines within quotes") == 1
+    assert caplog.text.count("within quotes") == 1
+
+
+def test_long_text_within_quotes_needs_no_warning(source_of, caplog):
+    text = b"".join(b"Dear %d\nyours, and so on\n" % n for n in range(30))
+    found = records(source_of(b'id,text\n1,"' + text + b'"\n2,b\n'))
+    assert [row["id"] for row in found] == ["1", "2"]
+    assert "within quotes" not in caplog.text
+
+
 @pytest.mark.parametrize("n", [50, 50_000], ids=["beyond the record", "beyond a cell of csv"])
 def test_row_beyond_the_largest_record_is_one_dead_letter(source_of, n):
     row = b'1,"a\n' + b"2,b\n" * n + b'3,c"\n'
@@ -215,7 +270,7 @@ def test_row_with_an_open_cell_is_read_by_the_run_after_its_end_is_written(tmp_p
     with closing(CsvSource(path)) as source:
         assert records(source) == [{"id": "1", "text": "a"}]
         assert records(source) == []
-        assert caplog.text.count("the row at byte 12 has a quoted cell that is open") == 1
+        assert caplog.text.count("the row at line 3 has a quoted cell that is open") == 1
         bookmark, position = source.content_fingerprint, source.position()
     with path.open("ab") as file:
         file.write(b'\nend"\n3,c\n')
@@ -245,7 +300,7 @@ def test_following_warns_of_a_cell_that_stays_open(tmp_path, caplog):
     path.write_bytes(b'id,text\n1,"a\n' + b"2,b\n" * 20)
     source = CsvSource(path, follow=True)
     assert records(source) == records(source) == []
-    assert caplog.text.count("the row at byte 8 has a quoted cell that is open for 21 lines") == 1
+    assert caplog.text.count("the row at line 2 has a quoted cell that is open for 21 lines") == 1
     with path.open("ab") as file:
         file.write(b'"\n3,c\n')
     assert [row["id"] for row in records(source)] == ["1", "3"]
