@@ -150,9 +150,19 @@ class Database:
     def open_for_reading(self) -> sqlite3.Connection:
         """Return a read-only connection to the existing file.
 
-        Raises sqlite3.Error, or ConnectorError if it is not a regular file.
+        Raises sqlite3.Error, or ConnectorError if it is not a regular file or its text is not
+        UTF-8.
         """
         self._raise_if_not_regular_file()
+        connection = self._open_read_only()
+        try:
+            self._raise_if_not_utf8(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _open_read_only(self) -> sqlite3.Connection:
         address = f"{self.path.as_uri()}?mode=ro"
         try:
             return _connect_read_only(address)
@@ -161,6 +171,19 @@ class Database:
             if error.sqlite_errorcode not in _NO_COMPANIONS or self._has_write_ahead_log():
                 raise
             return _connect_read_only(f"{address}&immutable=1")
+
+    def _raise_if_not_utf8(self, connection: sqlite3.Connection) -> None:
+        """Raise ConnectorError if the file stores text as UTF-16, as payloads are bytes of UTF-8.
+
+        SQLite sets the encoding when it creates a file, and never changes it.
+        """
+        (encoding,) = connection.execute("PRAGMA encoding").fetchone()
+        if encoding != "UTF-8":
+            raise ConnectorError(
+                f"cannot use {self.path}: its text is stored as {encoding}, and streams are UTF-8; "
+                f"copy the file with `sqlite3 {self.path.name} .dump | sqlite3 copy.db`, and move "
+                "the copy to its path"
+            )
 
     def _raise_if_not_regular_file(self) -> None:
         """Raise ConnectorError for a device, pipe or folder, where SQLite might wait forever."""
@@ -191,6 +214,7 @@ class Database:
         deadline = time.monotonic() + _BUSY_SECONDS
         while True:
             try:
+                self._raise_if_not_utf8(connection)
                 if not connection.execute("PRAGMA page_count").fetchone()[0]:  # a new file
                     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
                 (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()

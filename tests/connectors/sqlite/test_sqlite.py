@@ -187,6 +187,27 @@ def test_a_file_that_is_not_sqlite_is_an_error(path):
         SqliteSource(path, "records").poll(1)
 
 
+@pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
+def test_file_of_utf16_text_is_refused_with_the_remedy_and_unchanged(path, opened, encoding):
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"PRAGMA encoding = '{encoding}'")
+        connection.execute("CREATE TABLE labels (offset INTEGER PRIMARY KEY, payload)")
+        connection.execute('INSERT INTO labels VALUES (7, \'{"id": "\u00fc"}\')')
+    before = path.read_bytes()
+    source, sink = opened(SqliteSource(path, "labels")), opened(SqliteSink(path, "labels"))
+    sink.write([b"{}"])
+    journal = opened(SqliteTransaction(path, "demo"))
+    for use in (lambda: source.poll(5), sink.flush, lambda: journal.commit(1, [], {}, b"{}")):
+        with pytest.raises(ConnectorError, match=rf"log.db: .* {encoding}, .*log.db .dump \|"):
+            use()
+    assert path.read_bytes() == before
+    copy = path.with_name("copy.db")
+    with closing(sqlite3.connect(path)) as old, closing(sqlite3.connect(copy)) as new:
+        new.executescript("\n".join(old.iterdump()))
+    found = opened(SqliteSource(copy, "labels")).poll(5)
+    assert [(one.offset, one.payload.decode()) for one in found] == [(7, '{"id": "\u00fc"}')]
+
+
 def test_a_table_of_other_columns_is_an_error(path, opened):
     shell(path, "CREATE TABLE records (id, name)")
     with pytest.raises(ConnectorError, match="offset"):
