@@ -40,11 +40,13 @@ _NO_COMPANIONS = {
 class Database:
     """SQLite file, with one write connection per thread.
 
-    Reading changes neither the file nor its mode, and needs no write permission.
+    Reading changes neither the file nor its mode, and needs no write permission. If other processes
+    keep the file locked for about `busy_seconds`, UnavailableError is raised.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float | None = None) -> None:
         self.path = Path(path).resolve()
+        self._busy_seconds = _BUSY_SECONDS if busy_seconds is None else busy_seconds
         self._lock = threading.Lock()
         self._connections: dict[int, sqlite3.Connection] = {}
         self._writing: set[int] = set()  # threads whose connections are in use
@@ -79,7 +81,7 @@ class Database:
 
     def _begin_write_transaction(self, connection: sqlite3.Connection) -> None:
         """Begin a write transaction; wait for the lock, and let signals be handled every second."""
-        deadline = time.monotonic() + _BUSY_SECONDS
+        deadline = time.monotonic() + self._busy_seconds
         while True:
             try:
                 connection.execute("BEGIN IMMEDIATE")
@@ -165,12 +167,12 @@ class Database:
     def _open_read_only(self) -> sqlite3.Connection:
         address = f"{self.path.as_uri()}?mode=ro"
         try:
-            return _connect_read_only(address)
+            return _connect_read_only(address, self._busy_seconds)
         except sqlite3.OperationalError as error:
             # Without a write-ahead log there is no writer, and the file alone is complete.
             if error.sqlite_errorcode not in _NO_COMPANIONS or self._has_write_ahead_log():
                 raise
-            return _connect_read_only(f"{address}&immutable=1")
+            return _connect_read_only(f"{address}&immutable=1", self._busy_seconds)
 
     def _raise_if_not_utf8(self, connection: sqlite3.Connection) -> None:
         """Raise ConnectorError if the file stores text as UTF-16, as payloads are bytes of UTF-8.
@@ -211,7 +213,7 @@ class Database:
         return connection
 
     def _enable_write_ahead_log(self, connection: sqlite3.Connection) -> None:
-        deadline = time.monotonic() + _BUSY_SECONDS
+        deadline = time.monotonic() + self._busy_seconds
         while True:
             try:
                 self._raise_if_not_utf8(connection)
@@ -257,10 +259,10 @@ class Database:
             ) from error
 
 
-def _connect_read_only(address: str) -> sqlite3.Connection:
+def _connect_read_only(address: str, busy_seconds: float) -> sqlite3.Connection:
     """Return a read-only connection to the URI `address`; sqlite3.Error if reading fails."""
     connection = sqlite3.connect(
-        address, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True
+        address, timeout=busy_seconds, isolation_level=None, check_same_thread=False, uri=True
     )
     try:
         connection.execute("SELECT 1 FROM sqlite_schema").fetchone()

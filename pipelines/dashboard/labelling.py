@@ -8,7 +8,7 @@ from typing import Any
 from nicegui.events import GenericEventArguments
 
 from streamboost.connectors.messages.outgoing import Label
-from streamboost.errors import StreamBoostError
+from streamboost.errors import StreamBoostError, UnavailableError
 from streamboost.pipelines.dashboard import labelling_request
 from streamboost.pipelines.dashboard.labelling_progress import (
     AccuracyGain,
@@ -79,6 +79,7 @@ class LabellingPage:
         self._looked = 0.0
         self._id: str | None = None
         self._busy = asyncio.Lock()
+        self._is_unavailable = False
         self._progress = Tag("p", "", "state progress")
         self._desk = Tag("div", classes="desk")
         with self._desk:
@@ -119,12 +120,24 @@ class LabellingPage:
         if self._busy.locked():
             return
         async with self._busy:
-            now = asyncio.get_running_loop().time()
-            if self._id is None:
-                await self._show_next_request()
-            elif not self._is_gone and now - self._looked >= LOOK:
-                await self._renew_lease(self._id)
-            await self._show_history()
+            try:
+                await self._refresh_request()
+            except UnavailableError as error:  # the next refresh tries again
+                self._is_unavailable = True
+                self._said.show_text("{}", to_sentence(str(error)))
+                return
+            if self._is_unavailable:
+                self._is_unavailable = False
+                self._said.show_text("")
+
+    async def _refresh_request(self) -> None:
+        """Lease a request if none is shown, else renew the lease in time; update the history."""
+        now = asyncio.get_running_loop().time()
+        if self._id is None:
+            await self._show_next_request()
+        elif not self._is_gone and now - self._looked >= LOOK:
+            await self._renew_lease(self._id)
+        await self._show_history()
 
     async def _renew_lease(self, id: str) -> None:
         """Renew the lease of the record `id`, and mark the record if its request has closed."""
@@ -174,8 +187,12 @@ class LabellingPage:
                     message = "{}", to_sentence(str(error))
                 self._changing, self._changed = None, {}
             self._turn += 1
-            await self._show_next_request()
-            await self._show_history()
+            try:
+                await self._show_next_request()
+                await self._show_history()
+            except UnavailableError as error:
+                message = message or ("{}", to_sentence(str(error)))
+                self._show_request(self._request or None)  # for an answer in the new turn
             if message is not None:  # last: whoever reads it can press the next key
                 self._said.show_text(*message)
 

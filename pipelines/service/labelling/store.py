@@ -28,6 +28,9 @@ __all__ = [
 
 FILE = "labelling.db"
 
+_BUSY_SECONDS = 2.0
+"""Seconds to wait for a locked file: a waiting call occupies a thread that serves other users."""
+
 Action = Literal["label", "skip", "not_sure"]
 EntryStage = Literal["held", "writing", "written", "late", "noted", "undone"]
 """State of an action. A label is held, writing, then written; late if its request had expired when
@@ -74,7 +77,7 @@ class LabellingStore:
 
     def __init__(self, path: Path, mask: Callable[[str], str]) -> None:
         self.path = path
-        self._database = Database(path)
+        self._database = Database(path, busy_seconds=_BUSY_SECONDS)
         self._mask = mask
 
     @contextmanager

@@ -110,6 +110,19 @@ def test_a_record_answered_elsewhere_stays_until_somebody_acts_and_no_key_answer
     assert_accessible(page)
 
 
+def test_answer_that_a_locked_file_refuses_says_so_and_can_be_given_again(job, visit):
+    page = visit("/label")
+    id = record(page)
+    path = job.config.state / "labelling.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        page.keyboard.press("1")
+        until_said(page, "labelling.db is locked by another process")
+        assert record(page) == id
+    page.keyboard.press("1")
+    wait_for_record_after(page, id)
+
+
 def test_markup_in_a_record_is_shown_as_text(visit):
     page = visit("/label")
     assert f"{SCRIPT} {record(page)}" in page.locator(".fields dd").all_inner_texts()

@@ -2,6 +2,8 @@
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 
 import pytest
 import schemathesis
@@ -83,6 +85,19 @@ def test_of_records_that_the_pipeline_could_not_use_none_is_written(asking):
         assert answer.status_code == 422, records[:80]
         assert re.search(reason, answer.json()["detail"])
         assert read(site.served.config, "records") == before
+
+
+def test_post_fails_soon_while_another_program_locks_the_labelling_file(asking):
+    program, site = asking
+    assert program.post("labelling/next").status_code == 200
+    path = site.served.config.state / "labelling.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        answer = program.post("labelling/next", timeout=15)
+        assert answer.status_code == 503
+        assert "labelling.db is locked by another process" in answer.json()["detail"]
+        assert program.get("labelling/history", timeout=15).status_code == 200
+    assert program.post("labelling/next").status_code == 200
 
 
 def test_a_command_is_obeyed_with_the_next_batch(asking):
