@@ -98,6 +98,8 @@ class LabelStudioTask:
         Text in the field `KEY` of the task's data; None without such a text.
     is_touched
         Whether an annotator has annotated or skipped it, or has a draft.
+    is_begun
+        Whether an annotator has annotated it, or has a draft.
     answers
         One answer of each annotator with a choice, in the order of their first choices. Empty
         before the project's required number of annotations is reached.
@@ -106,6 +108,7 @@ class LabelStudioTask:
     id: int
     key: str | None
     is_touched: bool
+    is_begun: bool
     answers: tuple[LabelStudioAnswer, ...]
 
 
@@ -305,10 +308,12 @@ class _TaskResponse(msgspec.Struct):
                 annotator = one.annotator()
                 answers[annotator] = LabelStudioAnswer(label, annotator, one.created_at)
         key = self.data.get(KEY)
+        is_annotated = any(not one.was_cancelled for one in self.annotations)
         return LabelStudioTask(
             id=self.id,
             key=key if isinstance(key, str) else None,
             is_touched=bool(self.annotations) or self.draft_exists,
+            is_begun=is_annotated or self.draft_exists,
             answers=tuple(answers.values()),
         )
 

@@ -198,7 +198,8 @@ class Bridge:
     def _close_requests(self, request_state: RequestState | None) -> None:
         """Close answered and expired requests, and delete their tasks that nobody has started.
 
-        A request whose task was started stays at the stage "expired" until the task is finished.
+        A request whose task was started stays at the stage "expired" until the task is finished. A
+        task that was only skipped is deleted: others would be offered it without end.
         Without `request_state`, no request counts as expired.
         """
 
@@ -212,7 +213,7 @@ class Bridge:
         ]
         begun = set()
         for entry, task in self._existing_tasks(closed):
-            if not task.is_touched:
+            if not task.is_begun:
                 self._project.delete_task(task.id)
             else:
                 begun.add(entry.key)
@@ -309,6 +310,7 @@ class Bridge:
                 self._task_store.add_to_counter("gone", len(gone)),
                 extra={"event": "tasks_missing"},
             )
+        self._delete_skipped_tasks(found)
         done = [(entry, self._usable_answers(entry, task)) for entry, task in found if task.answers]
         done = [(entry, answers) for entry, answers in done if answers]
         for entry, answers in done:
@@ -334,6 +336,15 @@ class Bridge:
                 self._task_store.add_to_counter("expired", late),
                 extra={"event": "answers_late"},
             )
+
+    def _delete_skipped_tasks(self, found: Sequence[tuple[TaskEntry, LabelStudioTask]]) -> None:
+        """Delete the tasks of expired requests that an annotator had started, and then skipped."""
+        skipped = [
+            (entry, task) for entry, task in found if entry.stage == "expired" and not task.is_begun
+        ]
+        for entry, task in skipped:
+            self._project.delete_task(task.id)
+            self._task_store.mark_done([entry])
 
     def _usable_answers(self, entry: TaskEntry, task: LabelStudioTask) -> list[LabelStudioAnswer]:
         """Return the answers of annotators who may answer the request of `entry`.

@@ -84,10 +84,13 @@ def test_each_annotator_gives_an_answer_once_the_task_is_finished(studio, server
     (number,) = studio.create_tasks([task("a")])
     assert not studio.fetch_tasks(choices)[number].is_touched
     server.annotate(number, "left", cancelled=True)
+    skipped = studio.fetch_tasks(choices)[number]
+    assert (skipped.is_touched, skipped.is_begun) == (True, False)
     server.annotate(number, "left")
     server.annotate(number, "right", by=OTHERS[0])
     found = studio.fetch_tasks(choices)[number]
     assert found.is_touched
+    assert found.is_begun
     assert given(found) == [], "the third is still to come"
     server.annotate(number, "right", by=OTHERS[1])
     found = studio.fetch_tasks(choices)[number]
@@ -135,7 +138,7 @@ def test_annotators_are_named_by_email_or_number(stand_in, name, who, annotator,
 def test_a_draft_is_a_beginning(studio, server, who):
     (number,) = studio.create_tasks([task("a")])
     server.begin(number, by=who)
-    assert studio.fetch_tasks(studio.fetch_choices_tag())[number].is_touched
+    assert studio.fetch_tasks(studio.fetch_choices_tag())[number].is_begun
 
 
 @pytest.mark.parametrize("choice", [{"label": None}, {"label": "left", "name": "other"}])

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sqlite3
 from contextlib import closing
 
 import pytest
@@ -128,12 +129,30 @@ def test_labels_are_called_what_the_file_says(make_config, studio):
 def test_a_label_from_elsewhere_ends_a_task_that_nobody_began(config, studio):
     ask(config, "1", "2", "3")
     turn(config)
-    studio.annotate(studio.by_record()["2"][0], "left", cancelled=True)
+    studio.begin(studio.by_record()["2"][0])
     write(config, "labels", [{"id": "1", "label": "left"}, {"id": "2", "label": "left"}, {}])
     write(config, "labels", [{"id": "4", "label": "left"}])
     ask(config, "4")
     turn(config)
     assert studio.by_record().keys() == {"2", "3"}
+
+
+def test_label_from_elsewhere_removes_a_task_that_was_only_skipped(config, studio, caplog):
+    ask(config, "1", "2", "3")
+    turn(config)
+    numbers = {id: number for id, (number,) in studio.by_record().items()}
+    for number in numbers.values():
+        studio.annotate(number, "left", cancelled=True)
+    turn(config)
+    assert studio.by_record().keys() == {"1", "2", "3"}, "others may answer these requests"
+    write(config, "labels", [{"id": "1", "label": "left", "source": "ann"}])
+    with closing(sqlite3.connect(config.state / FILE)) as store, store:
+        store.execute("UPDATE requests SET stage = 'expired' WHERE id = '3'")  # begun, then skipped
+    turn(config)
+    assert studio.by_record().keys() == {"2"}
+    turn(config)
+    assert len(labels(config)) == 1
+    assert "are gone" not in caplog.text
 
 
 def test_an_annotation_beside_a_label_from_elsewhere_is_written(config, studio):
@@ -142,7 +161,7 @@ def test_an_annotation_beside_a_label_from_elsewhere_is_written(config, studio):
     turn(config)
     numbers = {id: number for id, (number,) in studio.by_record().items()}
     studio.annotate(numbers["1"], "left")
-    studio.annotate(numbers["2"], "left", cancelled=True)
+    studio.begin(numbers["2"])
     elsewhere = [{"id": id, "label": "right", "source": "ann"} for id in ("1", "2")]
     write(config, "labels", elsewhere)
     for _ in range(3):
