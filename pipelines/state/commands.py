@@ -37,6 +37,9 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 FILE = "commands.db"
 STREAM = "commands"
 
+_BUSY_SECONDS = 2.0
+"""Seconds to wait for a locked queue: in `serve`, a waiting call occupies a thread."""
+
 
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     """Command of an operator to a pipeline.
@@ -112,10 +115,14 @@ _decode = msgspec.json.Decoder(Command).decode
 def queue_command(state_folder: Path, command: Command) -> None:
     """Queue `command` for the next batch of the pipeline whose state is in `state_folder`.
 
-    A damaged queue is renamed, and a new one is created.
+    A damaged queue is renamed, and a new one is created. Raises UnavailableError if other programs
+    keep the queue locked.
     """
     path = state_folder / FILE
-    with _lock_against_other_writers(state_folder), closing(Database(path)) as database:
+    with (
+        _lock_against_other_writers(state_folder),
+        closing(Database(path, busy_seconds=_BUSY_SECONDS)) as database,
+    ):
         if path.is_dir() or database.find_damage() is not None:
             aside = _rename_damaged_queue(path)
             _log.warning(

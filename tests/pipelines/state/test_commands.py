@@ -11,7 +11,7 @@ import pytest
 
 from streamboost.connectors.sqlite.database import Database, append_payloads
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
-from streamboost.errors import ConnectorError
+from streamboost.errors import ConnectorError, UnavailableError
 from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify_replay
@@ -224,3 +224,18 @@ def test_all_commands_are_kept_of_many_who_find_the_queue_damaged_at_once(tmp_pa
     found = [json.loads(m.payload)["command"] for m in CommandSource(tmp_path).poll(100)]
     assert sorted(found) == sorted(words)
     assert len(list(tmp_path.glob(f"{FILE}.damaged-*"))) == 1
+
+
+def test_command_fails_soon_while_another_program_locks_the_queue(tmp_path):
+    queue_command(tmp_path, Command("pause"))
+    with (
+        ThreadPoolExecutor(1) as thread,
+        closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(UnavailableError, match=r"commands\.db is locked by another process"):
+            thread.submit(queue_command, tmp_path, Command("resume")).result(timeout=15)
+    queue_command(tmp_path, Command("retrain"))
+    with closing(CommandSource(tmp_path)) as source:
+        told = [json.loads(message.payload)["command"] for message in source.poll(9)]
+    assert told == ["pause", "retrain"]
