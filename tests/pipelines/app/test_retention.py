@@ -167,7 +167,7 @@ def test_messages_are_deleted_after_a_new_start_on_an_old_log(tmp_path, make_rec
     make_ends_older(tmp_path)
     write(tmp_path, make_records, 50, 400)
     run(load(file), until_idle=True)
-    # Messages of the new start are deleted, too; up to which one depends on the time between batches.
+    # Also messages of the new start; how many depends on the time between batches.
     assert rows(tmp_path, "predictions")[0][0] > 300
 
 
