@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.registry import CPUDispatcher
 from numba.core.types import unliteral
 
 __all__ = ["fastmath_kernel", "inner_kernel", "kernel"]
@@ -25,7 +25,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     numba finds no writable folder for its cache, each process compiles the kernel again, and a
     warning is logged.
     """
-    return _compile_with_disk_cache(function)
+    return _compile_with_disk_cache(_KernelDispatcher, function)
 
 
 def inner_kernel(function: Callable[..., Any]) -> Any:
@@ -47,23 +47,51 @@ def fastmath_kernel(function: Callable[..., Any]) -> Any:
     return _compile_for_kernels(function, fastmath={"reassoc", "contract"})
 
 
+class _KernelDispatcher(CPUDispatcher):
+    """Numba dispatcher that compiles a kernel once for all values of an argument.
+
+    The base class compiles a kernel again for each constant that another kernel calls it with.
+    """
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Return the call template of the types of the arguments, without their values."""
+        return super().get_call_template(
+            tuple(map(unliteral, args)), {name: unliteral(one) for name, one in kws.items()}
+        )
+
+
+class _InnerKernelDispatcher(_KernelDispatcher):
+    """Dispatcher of a kernel without a Python wrapper: a call from Python raises TypeError.
+
+    The base class would call the missing wrapper, and crash. As a class, the dispatcher refuses
+    calls also after unpickling in another process.
+    """
+
+    def _insert(self, *_args: Any) -> None:
+        """Do not register a compiled function for calls from Python."""
+
+    def _compile_for_args(self, *_args: Any, **_kws: Any) -> NoReturn:
+        raise TypeError(f"{self.py_func.__qualname__} can be called by other kernels only")
+
+
 def _compile_for_kernels(function: Callable[..., Any], **options: Any) -> Any:
-    compiled = _compile_with_disk_cache(function, _nrt=False, no_cpython_wrapper=True, **options)
-
-    def refuse_call(*_args: Any, **_kws: Any) -> NoReturn:
-        raise TypeError(f"{function.__qualname__} can be called by other kernels only")
-
-    # Numba would call the conversion that is missing, and crash.
-    compiled._insert = lambda *_: None
-    compiled._compile_for_args = refuse_call
-    return compiled
+    options = {"_nrt": False, "no_cpython_wrapper": True, **options}
+    return _compile_with_disk_cache(_InnerKernelDispatcher, function, **options)
 
 
-def _compile_with_disk_cache(function: Callable[..., Any], **options: Any) -> Any:
+def _compile_with_disk_cache(
+    dispatcher: type[_KernelDispatcher], function: Callable[..., Any], **options: Any
+) -> Any:
     global _warned
-    options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, **options}
-    compiled = njit(function, **options)
-    _ignore_literals(compiled)
+    options = {
+        "nopython": True,
+        "boundscheck": None,  # numba's configuration decides
+        "nogil": True,
+        "error_model": "numpy",
+        "no_cfunc_wrapper": True,
+        **options,
+    }
+    compiled: Any = dispatcher(py_func=function, targetoptions=options)
     try:
         compiled._cache = _FolderCache(function)  # the attribute that numba's cache=True sets
     except RuntimeError as error:
@@ -76,21 +104,6 @@ def _compile_with_disk_cache(function: Callable[..., Any], **options: Any) -> An
             )
             _warned = True
     return compiled
-
-
-def _ignore_literals(compiled: Any) -> None:
-    """Compile `compiled` once for all values of an argument.
-
-    numba compiles a function again for each constant that another kernel calls it with.
-    """
-    get_template = compiled.get_call_template
-
-    def get_template_of_types(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
-        return get_template(
-            tuple(map(unliteral, args)), {name: unliteral(one) for name, one in kws.items()}
-        )
-
-    compiled.get_call_template = get_template_of_types
 
 
 class _FolderCache(FunctionCache):

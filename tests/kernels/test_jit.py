@@ -51,13 +51,19 @@ def package(tmp_path):
     return kernels
 
 
+def run_python(package, program, **environment):
+    """Run `program` in a new process that imports `package`, without settings of numba."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA", "PYTHON"))}
+    return subprocess.run(
+        [sys.executable, "-c", program], cwd=package.parents[1], capture_output=True, text=True,
+        env={**kept, **environment}, check=False,
+    )  # fmt: skip
+
+
 def run(package, **environment):
     """Call the kernel in a new process: what it answers, and whether it was found on disk."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA", "PYTHON"))}
-    done = subprocess.run(
-        [sys.executable, "-c", RUN], cwd=package.parents[1], capture_output=True, text=True,
-        check=True, env={**kept, **environment},
-    )  # fmt: skip
+    done = run_python(package, RUN, **environment)
+    assert done.returncode == 0, done.stderr
     answer, was_kept, without_gil = json.loads(done.stdout)
     assert without_gil
     return answer, was_kept, done.stderr
@@ -121,11 +127,7 @@ def test_a_kernel_whose_type_was_renamed_is_compiled_anew(package):
     for name in ("Before", "After"):
         (package / "caller.py").write_text(TAKES_A_TUPLE.format(name=name))
         calls = f"from streamboost.kernels.caller import {name}, twice; print(twice({name}(4)))"
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA", "PYTHON"))}
-        done = subprocess.run(
-            [sys.executable, "-c", calls], cwd=package.parents[1], capture_output=True, text=True,
-            env=kept,
-        )  # fmt: skip
+        done = run_python(package, calls)
         assert (done.stdout, done.stderr) == ("8\n", "")
 
 
@@ -156,3 +158,30 @@ def test_inner_kernel_called_from_python_raises():
     assert double_twice(1) == 4
     with pytest.raises(TypeError, match="double can be called by other kernels only"):
         double(1)
+
+
+PICKLE = """
+import pickle
+from streamboost.kernels.growing.called import step
+
+open("step", "wb").write(pickle.dumps(step))
+"""
+LOAD_AND_CALL = """
+import pickle
+
+step = pickle.loads(open("step", "rb").read())
+for value, signature in ((1, "(int64,)"), (2.5, "(float64,)")):
+    step.compile(signature)
+    try:
+        step(value)
+    except TypeError as error:
+        print(error)
+"""
+
+
+@pytest.mark.slow
+def test_inner_kernel_unpickled_in_another_process_refuses_calls(package):
+    assert run_python(package, PICKLE).returncode == 0
+    done = run_python(package, LOAD_AND_CALL)
+    assert done.stdout == "step can be called by other kernels only\n" * 2, done.stderr
+    assert done.returncode == 0
