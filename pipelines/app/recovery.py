@@ -57,6 +57,7 @@ __all__ = [
     "rebuild_state",
     "refuse_lost_state",
     "save_initial_model",
+    "wait_for_thread",
 ]
 
 _log = logging.getLogger(__name__)
@@ -144,6 +145,21 @@ HASTE = 1.5
 _POLL_INTERVAL = 0.05
 
 
+def wait_for_thread(thread: Thread, stop: StopToken, patience: float) -> bool:
+    """Wait for the end of `thread`, at most `patience` seconds, or `HASTE` after a stop request.
+
+    Returns whether the thread has ended.
+    """
+    until = time.monotonic() + patience
+    while thread.is_alive() and time.monotonic() < until:
+        if stop.requested:
+            until = min(until, time.monotonic() + HASTE)
+            thread.join(max(0.0, until - time.monotonic()))
+        else:
+            thread.join(_POLL_INTERVAL)
+    return not thread.is_alive()
+
+
 class CheckpointCopier(Observer):
     """Observer with a thread that copies checkpoints, each time the newest one.
 
@@ -200,13 +216,7 @@ class CheckpointCopier(Observer):
         with self._changed:
             self._is_closing = True
             self._changed.notify()
-        until = time.monotonic() + PATIENCE
-        while self._thread.is_alive() and time.monotonic() < until:
-            if stop.requested:
-                until = min(until, time.monotonic() + HASTE)
-                self._thread.join(max(0.0, until - time.monotonic()))
-            else:
-                self._thread.join(_POLL_INTERVAL)
+        wait_for_thread(self._thread, stop, PATIENCE)
         with self._changed:
             missing = self._next_sequence or self._current_sequence
             if missing is not None:

@@ -2,30 +2,43 @@
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from streamboost.connectors.base import PARTITION, Position
 from streamboost.connectors.sqlite.retention import StreamRetention
-from streamboost.errors import ConnectorError, ModelFileError, StreamBoostError
-from streamboost.pipelines.app.recovery import copies_for_rebuild
+from streamboost.errors import ConnectorError, ModelFileError
+from streamboost.pipelines.app.recovery import copies_for_rebuild, wait_for_thread
 from streamboost.pipelines.config.connectors.kafka import kafka_cluster
 from streamboost.pipelines.config.connectors.sqlite import SqliteStream
 from streamboost.pipelines.config.durations import StreamTime, WindowSize
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.observers import Observer
+from streamboost.pipelines.runner.runner import Runner
+from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state.checkpoints import Checkpoints
 from streamboost.pipelines.state.copies import CopyStore
 
 if TYPE_CHECKING:
     from streamboost.connectors.kafka.journal import KafkaJournal
 
-__all__ = ["JournalRetention", "LogRetention", "create_journal_retention", "create_log_retention"]
+__all__ = [
+    "JournalRetention",
+    "LogRetention",
+    "create_journal_retention",
+    "create_log_retention",
+    "delete_old_journal_entries",
+]
 
 _log = logging.getLogger(__name__)
 
 _MOMENTS = 50
 """Number of moments per retention whose offsets are known: messages are deleted late by 1/50."""
+
+_PATIENCE = 10.0
+"""Timeout in seconds for the last deletion from a journal in Kafka, at the end of a run."""
 
 
 class LogRetention(Observer):
@@ -108,7 +121,8 @@ class JournalRetention(Observer):
     """Observer that deletes entries of a journal in Kafka after the retention.
 
     An entry is kept if a replay from the oldest checkpoint or from the oldest copy needs it. If
-    copies are configured, nothing is deleted until one can be read.
+    copies are configured, nothing is deleted until a copy can be read. A thread
+    deletes, so that a slow broker or store of copies delays no batch.
 
     Parameters
     ----------
@@ -130,25 +144,81 @@ class JournalRetention(Observer):
         self._copies = copies
         self._retention_ms = retention_ms
         self._due_ms = 0
+        self._request: tuple[int, int, str] | None = None
+        self._thread: Thread | None = None
 
     def on_checkpoint(self, now: StreamTime, manifest: Mapping[str, Any]) -> None:
-        """Delete what has expired. A failure is logged, and a later call tries again."""
-        if now.batch_time_ms < self._due_ms:
+        """Start to delete what has expired. A failure is logged, and a later call tries again."""
+        if now.batch_time_ms >= self._due_ms:
+            self._request = (now.batch_time_ms, manifest["sequence"], manifest["fingerprint"])
+            self._start_requested_deletion()
+
+    def close(self, stop: StopToken) -> None:
+        """Wait for the last deletion, at most `_PATIENCE` seconds, or a moment after a stop.
+
+        The next run repeats a deletion that takes longer.
+        """
+        self._start_requested_deletion()
+        while self._thread is not None and wait_for_thread(self._thread, stop, _PATIENCE):
+            self._thread = None
+            self._start_requested_deletion()
+
+    def _start_requested_deletion(self) -> None:
+        """Start a thread for the newest request, unless the thread of another one is running."""
+        if self._request is None or (self._thread is not None and self._thread.is_alive()):
             return
+        request, self._request = self._request, None
+        self._thread = Thread(
+            target=self._delete_expired, args=request, name="retention", daemon=True
+        )
+        self._thread.start()
+
+    def _delete_expired(self, now_ms: int, sequence: int, fingerprint: str) -> None:
+        """Delete what has expired at `now_ms`; the newest checkpoint is that of batch `sequence`.
+
+        `fingerprint` is that of the state.
+        """
         try:
-            needed = self._checkpoints.sequences
-            if self._copies is not None:
-                needed += self._copies.sequences if self._copies.newest() else [0]
-            expired_ms = now.batch_time_ms - self._retention_ms
+            needed = [*self._checkpoints.sequences, *self._copied_batches(sequence, fingerprint)]
+            expired_ms = now_ms - self._retention_ms
             if self._journal.delete_before(min(needed, default=0), expired_ms):
                 _log.debug("old journal entries were deleted", extra={"event": "retention_applied"})
-            self._due_ms = now.batch_time_ms + self._retention_ms // _MOMENTS
-        except (StreamBoostError, OSError) as error:
+            self._due_ms = now_ms + self._retention_ms // _MOMENTS
+        # An uncaught exception of a thread would not be logged.
+        except Exception as error:
             _log.warning(
                 "nothing old is deleted from the journal: %s. It is tried again",
-                error,
+                str(error) or repr(error),
                 extra={"event": "retention_failed"},
             )
+
+    def _copied_batches(self, sequence: int, fingerprint: str) -> list[int]:
+        """Return the batches with a copy; [0] if no copy can be read."""
+        if self._copies is None:
+            return []
+        newest = self._copies.newest()
+        if newest is None:
+            return [0]
+        return [newest.sequence, *self._copies.sequences]
+
+
+@contextmanager
+def delete_old_journal_entries(config: Config, runner: Runner) -> Iterator[None]:
+    """Context manager that applies [pipeline] retention to a journal in Kafka.
+
+    Entries are deleted at each checkpoint that `runner` saves.
+    """
+    retention = (
+        None if runner.checkpoints is None else create_journal_retention(config, runner.checkpoints)
+    )
+    if retention is None:
+        yield
+        return
+    runner.observers.append(retention)
+    try:
+        yield
+    finally:
+        retention.close(runner.stop)
 
 
 def create_journal_retention(config: Config, checkpoints: Checkpoints) -> JournalRetention | None:

@@ -32,7 +32,7 @@ from streamboost.pipelines.app.recovery import (
     refuse_lost_state,
     save_initial_model,
 )
-from streamboost.pipelines.app.retention import create_journal_retention, create_log_retention
+from streamboost.pipelines.app.retention import create_log_retention, delete_old_journal_entries
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.compatibility import store_config, unchangeable_settings
 from streamboost.pipelines.config.durations import WindowSize
@@ -145,7 +145,11 @@ def run(
                 _seek_sources_to_committed_positions(runner, state, committed)
                 if config.is_distributed:
                     prepare_distributed_scoring(config, runner)
-                with stop.interruptible(False), copy_checkpoints(copies, runner):
+                with (
+                    stop.interruptible(False),
+                    delete_old_journal_entries(config, runner),
+                    copy_checkpoints(copies, runner),
+                ):
                     return _run_and_save_checkpoint(runner, state, until_idle=until_idle)
 
 
@@ -209,7 +213,6 @@ def build_runner(
     """Build a runner of `config` that reads and writes `connectors`, with an untrained pipeline."""
     section, initial = config.sections.pipeline, load_initial_model(config, state)
     retention = create_log_retention(config, state.checkpoints)
-    retentions = (retention, create_journal_retention(config, state.checkpoints))
     runner = Runner(
         _build_pipeline(config, state, schema, initial),
         _build_batch_reader(config, schema, connectors),
@@ -219,7 +222,7 @@ def build_runner(
         checkpoint_every=section.checkpoint_every,
         stop=stop,
         poll_interval=section.poll_interval,
-        observers=[*observers, *(each for each in retentions if each is not None)],
+        observers=[*observers, *([] if retention is None else [retention])],
         open_sources=partial(create_sources, config),
         pipelined_commits=not config.sections.labels.outputs_read_by_oracle,
         self_deleting=set() if retention is None else retention.source_names,
