@@ -121,7 +121,7 @@ class JournalRetention(Observer):
     """Observer that deletes entries of a journal in Kafka after the retention.
 
     An entry is kept if a replay from the oldest checkpoint or from the oldest copy needs it. If
-    copies are configured, nothing is deleted until a copy can be read. A thread
+    copies are configured, nothing is deleted until a copy of this state can be read. A thread
     deletes, so that a slow broker or store of copies delays no batch.
 
     Parameters
@@ -193,11 +193,18 @@ class JournalRetention(Observer):
             )
 
     def _copied_batches(self, sequence: int, fingerprint: str) -> list[int]:
-        """Return the batches with a copy; [0] if no copy can be read."""
+        """Return the batches with a copy; [0] if no copy of this state can be read.
+
+        Copies that another state left under the pipeline's name cannot rebuild this state.
+        """
         if self._copies is None:
             return []
         newest = self._copies.newest()
-        if newest is None:
+        if (
+            newest is None
+            or newest.manifest["fingerprint"] != fingerprint
+            or newest.sequence > sequence
+        ):
             return [0]
         return [newest.sequence, *self._copies.sequences]
 

@@ -4,6 +4,8 @@ import time
 from threading import Event
 from types import SimpleNamespace
 
+import pytest
+
 from streamboost.pipelines.app.retention import JournalRetention
 from streamboost.pipelines.config.durations import StreamTime
 from streamboost.pipelines.shutdown import StopToken
@@ -77,6 +79,17 @@ def test_slow_copy_store_delays_neither_a_batch_nor_a_stop():
     assert journal.deletions == [(5, NOW_MS - DAY_MS), (5, NOW_MS + DAY_MS)], (
         "the first, the newest"
     )
+
+
+@pytest.mark.parametrize(
+    ("sequences", "fingerprint"), [([20, 7, 5], "another"), ([31, 20], "ours")]
+)
+def test_copies_of_another_state_delete_nothing(sequences, fingerprint):
+    journal = Journal()
+    retention = retain(journal, Copies(sequences, fingerprint))
+    retention.on_checkpoint(at(0), MANIFEST)
+    retention.close(StopToken())
+    assert [sequence for sequence, _ in journal.deletions] == [0]
 
 
 def test_failed_deletion_is_logged_and_repeated_at_the_next_checkpoint(caplog):
