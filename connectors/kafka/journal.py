@@ -84,8 +84,9 @@ class KafkaJournal:
         with self._open_consumer() as consumer:
             start, end = self._retained_offset_range(consumer)
             with translate_errors(self._where):
-                younger = consumer.offsets_for_times({self.partition: time_ms})[self.partition]
+                found = consumer.offsets_for_times({self.partition: time_ms}, MOMENT_MS)
             needed = self._find_offset_before_entry(consumer, sequence - 1, start, end, at_most=1)
+        younger = found[self.partition]
         offset = needed if younger is None else min(needed, younger.offset)
         if offset <= start:
             return False

@@ -180,7 +180,8 @@ class JournalRetention(Observer):
         """
         try:
             needed = [*self._checkpoints.sequences, *self._copied_batches(sequence, fingerprint)]
-            expired_ms = now_ms - self._retention_ms
+            # Kafka has no times before 1970.
+            expired_ms = max(0, now_ms - self._retention_ms)
             if self._journal.delete_before(min(needed, default=0), expired_ms):
                 _log.debug("old journal entries were deleted", extra={"event": "retention_applied"})
             self._due_ms = now_ms + self._retention_ms // _MOMENTS

@@ -103,3 +103,11 @@ def test_failed_deletion_is_logged_and_repeated_at_the_next_checkpoint(caplog):
         retention.close(StopToken())
     times = [time_ms - NOW_MS + DAY_MS for _, time_ms in journal.deletions]
     assert times == [DAY_MS // 1000, DAY_MS * 3 // 100], "a fiftieth of the retention later"
+
+
+def test_retention_longer_than_kafka_has_times_deletes_nothing():
+    journal = Journal()
+    retention = retain(journal, None, days=36_500)
+    retention.on_checkpoint(at(0), MANIFEST)
+    retention.close(StopToken())
+    assert journal.deletions == [(10, 0)]

@@ -285,6 +285,15 @@ def test_nothing_is_deleted_before_a_copy_can_be_read(made, make_records, monkey
     assert journal(expiring)[0].sequence > 1, "a new copy was confirmed"
 
 
+@pytest.mark.slow
+def test_retention_longer_than_kafka_has_times_keeps_the_journal(made, make_records, caplog):
+    made = made('retention = "36500d"')
+    feed(made, *make_records(100))
+    run(made.config, until_idle=True)
+    assert "deleted from the journal" not in caplog.text
+    assert journal(made)[0].sequence == 1
+
+
 def test_a_number_of_records_is_no_retention_of_a_journal_in_kafka(made):
     with pytest.raises(ConfigurationError, match=r'retention.*is kept for a time.*"30d"'):
         made("retention = 5000")
