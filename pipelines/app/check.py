@@ -14,7 +14,7 @@ from streamboost.connectors.messages.inference import (
 )
 from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.connectors.messages.schema import Schema
-from streamboost.errors import DataError, StreamBoostError
+from streamboost.errors import DataError, GapError, StreamBoostError
 from streamboost.pipelines.app.connect import (
     Connectors,
     create_connectors,
@@ -51,6 +51,7 @@ from streamboost.pipelines.label_studio.tasks import FILE, TaskStore
 from streamboost.pipelines.models.transformer import decode_raw_record
 from streamboost.pipelines.runner.initial_data import decode_initial_data, deploy_initial_committee
 from streamboost.pipelines.runner.replay import (
+    find_missing_batches,
     find_other_release_batches,
     journal_entries,
     require_same_encoders,
@@ -248,8 +249,29 @@ def _describe_start_of_next_run(config: Config, state: State, transaction: Trans
     digests = encoder_digests(config, _load_schema_of_next_run(config, state))
     require_same_encoders(entries(), found, digests)
     start = found[1]["sequence"] if found else 0
+    if lost := find_missing_batches(entries(), start, committed.sequence):
+        return _describe_missing_batches(config, *lost, committed.sequence)
     missed = f", {committed.sequence - start} of them replayed" if found else ", all replayed"
     return f"continues after batch {committed.sequence}{missed * (start < committed.sequence)}"
+
+
+def _describe_missing_batches(config: Config, first: int, last: int, newest: int) -> str:
+    """Return a text if the next run continues after batch `newest` without missing batches.
+
+    Raises GapError if [pipeline] on_data_loss is "fail". The journal lacks batches `first` to
+    `last`.
+    """
+    lacking = f"the journal lacks batches {first} to {last}"
+    if config.sections.pipeline.on_data_loss == "continue":
+        return (
+            f"continues after batch {newest}; {lacking}, so that what batches {first} to {newest} "
+            "taught is lost"
+        )
+    raise GapError(
+        f"{lacking}, and there is no checkpoint after them: put the log or a checkpoint back from "
+        'a copy, or set [pipeline] on_data_loss = "continue" to continue without what batches '
+        f"{first} to {newest} had taught"
+    )
 
 
 def _load_schema_of_next_run(config: Config, state: State) -> Schema:

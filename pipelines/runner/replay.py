@@ -32,6 +32,7 @@ from streamboost.pipelines.state.journal import JournalEntry
 __all__ = [
     "ENCODER",
     "Replay",
+    "find_missing_batches",
     "find_other_release_batches",
     "journal_entries",
     "recover",
@@ -57,6 +58,27 @@ def journal_entries(
         if sequence > last_sequence:
             return
         yield JournalEntry.decode(message)
+
+
+def find_missing_batches(
+    entries: Iterable[JournalEntry], start: int, last_sequence: int
+) -> tuple[int, int] | None:
+    """Return the first range of batches that a replay from `start` lacks; None: no such batch.
+
+    `entries` are those of batches after `start`, up to batch `last_sequence`. Batches that an
+    earlier restart gave up (`JournalEntry.gap`) are not needed.
+    """
+    known = [(entry.sequence, entry.gap) for entry in entries]
+    gaps = [gap for _, gap in known if gap is not None]
+    newest = start
+    for sequence, gap in known:
+        if any(first <= sequence <= last for first, last in gaps):
+            continue
+        newest = newest if gap is None else gap[1]
+        if sequence != newest + 1:
+            return newest + 1, sequence - 1
+        newest = sequence
+    return (newest + 1, last_sequence) if newest < last_sequence else None
 
 
 class OtherReleaseBatches(NamedTuple):

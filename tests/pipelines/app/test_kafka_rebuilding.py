@@ -18,6 +18,7 @@ from streamboost.connectors.kafka.journal import journal_topic
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.errors import ConfigurationError, GapError, StateError
 from streamboost.pipelines.app import connect
+from streamboost.pipelines.app.backup import back_up, restore_backup
 from streamboost.pipelines.app.check import check_pipeline
 from streamboost.pipelines.app.retention import create_journal_retention
 from streamboost.pipelines.app.run import run
@@ -292,6 +293,42 @@ def test_retention_longer_than_kafka_has_times_keeps_the_journal(made, make_reco
     run(made.config, until_idle=True)
     assert "deleted from the journal" not in caplog.text
     assert journal(made)[0].sequence == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("on_data_loss", ["fail", "continue"])
+def test_backup_older_than_the_retention_is_refused_by_check_and_run_alike(
+    made, make_records, on_data_loss
+):
+    records, truth = make_records(300)
+    aging = made(COPIES)
+    backup, newest = aging.file.parent / "backup", 0
+    for start in range(0, 300, 100):
+        feed(aging, records[start : start + 100], truth[start : start + 100])
+        newest = run(aging.config, until_idle=True)
+        if not start:
+            kept = back_up(aging.config, backup).checkpoint
+        time.sleep(1.2)
+        aging = made(f'{COPIES}\nretention = "1s"\non_data_loss = "{on_data_loss}"')
+    first = journal(aging)[0].sequence
+    assert first > kept + 1
+    shutil.rmtree(aging.config.state)
+    restore_backup(aging.config, backup)
+    found = next(finding for finding in check_pipeline(aging.config) if finding.part == "state")
+    lost = f"the journal lacks batches {kept + 1} to {first - 1}"
+    assert lost in found.text
+    assert found.ok == (on_data_loss == "continue")
+    if on_data_loss == "fail":
+        with pytest.raises(GapError, match=lost):
+            run(aging.config, until_idle=True)
+        # The copies are newer than the backup.
+        shutil.rmtree(aging.config.state)
+        assert run(aging.config, rebuild=True, until_idle=True) == newest
+    else:
+        assert run(aging.config, until_idle=True) == newest
+        feed(aging, *make_records(20, seed=5))
+        assert run(aging.config, until_idle=True) > newest
+    assert sorted(set(predicted(aging)), key=int) == [record["id"] for record in records]
 
 
 def test_a_number_of_records_is_no_retention_of_a_journal_in_kafka(made):
