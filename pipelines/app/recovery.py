@@ -36,6 +36,7 @@ from streamboost.pipelines.config.connectors.base import Endpoint
 from streamboost.pipelines.config.durations import StreamTime
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.observers import Observer
+from streamboost.pipelines.runner.replay import find_missing_batches, journal_entries
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state import commands
@@ -368,9 +369,9 @@ def rebuild_state(
                 "with an empty state, without --rebuild"
             )
         begun = (
-            _load_origin_from_journal(transaction)
+            _load_origin_from_journal(transaction, copies)
             if copy is None
-            else _load_origin_from_copy(copy, transaction, committed)
+            else _load_origin_from_copy(config, copy, transaction, committed)
         )
         origin = _verify_origin_configuration(config, state, begun)
     state.restore_copy(origin, copy)
@@ -427,16 +428,19 @@ def _committed_batch_of_copy(
     return CommittedBatch(copy.sequence, left)
 
 
-def _load_origin_from_journal(transaction: Transaction) -> dict[str, str]:
+def _load_origin_from_journal(transaction: Transaction, copies: CopyStore | None) -> dict[str, str]:
     """Return `origin` (schema, configuration, fingerprint) of the journal's first entry.
 
     Raises GapError if the first entry was deleted.
     """
     first, message = next(transaction.read_journal(), (0, b""))
     if first > 1:
+        remedy = "name the place of a copy as [pipeline] checkpoint_copy"
+        if copies is not None:
+            remedy = f"put a copy of a checkpoint into {copies.place}, which holds none to be read"
         raise GapError(
             f"the journal begins with batch {first}, so that what came before cannot be "
-            "replayed: name the place of a copy as [pipeline] checkpoint_copy"
+            f"replayed: {remedy}"
         )
     origin = JournalEntry.decode(message).origin
     assert origin is not None, "the first entry has what a state folder is made again from"
@@ -444,11 +448,12 @@ def _load_origin_from_journal(transaction: Transaction) -> dict[str, str]:
 
 
 def _load_origin_from_copy(
-    copy: CheckpointCopy, transaction: Transaction, committed: CommittedBatch
+    config: Config, copy: CheckpointCopy, transaction: Transaction, committed: CommittedBatch
 ) -> dict[str, str]:
     """Return `origin` (schema, configuration, fingerprint) of a checkpoint's copy.
 
-    Raises StateError if the journal does not continue from the copy.
+    Raises StateError if the copy belongs to another journal, and GapError if the journal lacks
+    batches after the copy, unless [pipeline] on_data_loss is "continue".
     """
     sequence = copy.sequence
     found = next(iter(transaction.read_journal(sequence - 1)), None)
@@ -459,6 +464,15 @@ def _load_origin_from_copy(
             f"the copy of batch {sequence} does not belong to this journal, which ends with batch "
             f"{committed.sequence}: name the place of its own as [pipeline] checkpoint_copy, or "
             "leave that out to replay from the journal's beginning"
+        )
+    entries = journal_entries(transaction, ({}, copy.manifest), committed.sequence)
+    lost = find_missing_batches(entries, sequence, committed.sequence)
+    if lost is not None and config.sections.pipeline.on_data_loss != "continue":
+        raise GapError(
+            f"the newest copy that can be read is of batch {sequence}, and the journal lacks "
+            f"batches {lost[0]} to {lost[1]}: put a newer copy back, or set [pipeline] "
+            f'on_data_loss = "continue" to continue without what batches {lost[0]} to '
+            f"{committed.sequence} had taught"
         )
     origin: dict[str, str] = copy.manifest["origin"]
     return origin

@@ -208,6 +208,13 @@ def test_with_a_copy_only_what_lies_after_it_is_replayed(made, make_records, cap
     assert copies.sequences[0] == newest
 
 
+def journal_end(made):
+    """Return the end offset of the journal."""
+    partition = TopicPartition(journal_topic(made.name), 0)
+    with closing(made.cluster.create_consumer()) as consumer:
+        return consumer.end_offsets([partition])[partition]
+
+
 def check_text(config, part):
     (found,) = [one for one in check_pipeline(config) if one.part == part]
     assert found.ok, found.text
@@ -329,6 +336,34 @@ def test_backup_older_than_the_retention_is_refused_by_check_and_run_alike(
         feed(aging, *make_records(20, seed=5))
         assert run(aging.config, until_idle=True) > newest
     assert sorted(set(predicted(aging)), key=int) == [record["id"] for record in records]
+
+
+@pytest.mark.slow
+def test_copy_that_the_journal_does_not_reach_back_to_fills_no_state_folder(made, make_records):
+    records, truth = make_records(200)
+    aging = made(COPIES)
+    feed(aging, records[:60], truth[:60])
+    first = run(aging.config, until_idle=True)
+    copies = CopyStore(FolderTarget(aging.file.parent / "copies"), aging.name)
+    saved = copies.place.read(copies.file_name(first))
+    feed(aging, records[60:], truth[60:])
+    newest = run(aging.config, until_idle=True)
+    with closing(aging.cluster.create_admin_client()) as admin:
+        admin.delete_records({TopicPartition(journal_topic(aging.name), 0): journal_end(aging) - 3})
+    good = {n: copies.place.read(copies.file_name(n)) for n in copies.sequences}
+    for n in good:
+        copies.place.remove(copies.file_name(n))
+    copies.place.write(copies.file_name(first), saved)
+    lose(aging)
+    with pytest.raises(GapError, match=f"of batch {first}, and the journal lacks batches"):
+        run(aging.config, rebuild=True, until_idle=True)
+    assert not state_of(aging).has_files
+    copies.place.write(copies.file_name(first), b"torn")
+    with pytest.raises(GapError, match="holds none to be read"):
+        run(aging.config, rebuild=True, until_idle=True)
+    for n, blob in good.items():
+        copies.place.write(copies.file_name(n), blob)
+    assert run(aging.config, rebuild=True, until_idle=True) == newest
 
 
 def test_a_number_of_records_is_no_retention_of_a_journal_in_kafka(made):
