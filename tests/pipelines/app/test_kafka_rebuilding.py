@@ -339,6 +339,30 @@ def test_backup_older_than_the_retention_is_refused_by_check_and_run_alike(
 
 
 @pytest.mark.slow
+def test_copy_of_a_state_that_gave_up_batches_is_rebuilt(made, make_records):
+    records, truth = make_records(200)
+    aging = made(f'{COPIES}\nretention = "none"\non_data_loss = "continue"')
+    feed(aging, records[:100], truth[:100])
+    run(aging.config, until_idle=True)
+    backup = aging.file.parent / "backup"
+    back_up(aging.config, backup)
+    feed(aging, records[100:], truth[100:])
+    newest = run(aging.config, until_idle=True)
+    with closing(aging.cluster.create_admin_client()) as admin:
+        end = journal_end(aging)
+        admin.delete_records({TopicPartition(journal_topic(aging.name), 0): end - 3})
+    shutil.rmtree(aging.config.state)
+    restore_backup(aging.config, backup)
+    copies = CopyStore(FolderTarget(aging.file.parent / "copies"), aging.name)
+    copies.rename_newer_copies(0)
+    assert run(aging.config, until_idle=True) == newest  # gives up batches, and copies the state
+    assert copies.sequences[0] == newest
+    before = lose(aging)
+    assert run(aging.config, rebuild=True, until_idle=True) == newest
+    assert snapshot_digest(*state_of(aging).checkpoints.newest()) == before
+
+
+@pytest.mark.slow
 def test_copy_that_the_journal_does_not_reach_back_to_fills_no_state_folder(made, make_records):
     records, truth = make_records(200)
     aging = made(COPIES)
