@@ -18,6 +18,7 @@ from streamboost.errors import DataError, GapError, StreamBoostError
 from streamboost.pipelines.app.connect import (
     Connectors,
     create_connectors,
+    create_transaction,
     describe_retention_of_topics,
     describe_topics,
 )
@@ -215,17 +216,31 @@ def _describe_retention(config: Config) -> str:
 def _describe_retention_of_journal(config: Config) -> str:
     """Return a text: when entries of the journal in Kafka are deleted, and what that prevents."""
     section, copies = config.sections.pipeline, copies_for_rebuild(config)
+    with closing(create_transaction(config)) as transaction:
+        first = next(transaction.read_journal(), (1, b""))[0]
+    loss = ""
+    if copies is None and first > 1:
+        loss = (
+            f"; the journal begins with batch {first}, so that a lost state folder cannot be "
+            "rebuilt any more"
+        )
     if section.retention == "none":
-        return 'retention = "none": the journal grows with each batch'
+        return f'retention = "none": the journal grows with each batch{loss}'
     after = f"after {section.retention}, journal entries that no restart needs are deleted"
     if copies is not None:
         return f"{after}; a lost state folder is rebuilt from a checkpoint_copy"
+    unread = "copies of River's models are pickles, which a rebuild does not read"
     if "retention" in section.model_fields_set:
-        return f"{after}; without checkpoint_copy, a lost state folder cannot be rebuilt any more"
-    return (
-        "the journal grows with each batch, as a lost state folder is rebuilt from it: give "
-        "checkpoint_copy, and old entries are deleted"
+        reason = "without checkpoint_copy" if section.checkpoint_copy is None else f"as {unread}"
+        return f"{after}; {reason}, a lost state folder cannot be rebuilt any more"
+    if loss:
+        return f"the journal grows with each batch{loss}"
+    remedy = (
+        "give checkpoint_copy, and old entries are deleted"
+        if section.checkpoint_copy is None
+        else f"{unread}; give retention, and old entries are deleted nevertheless"
     )
+    return f"the journal grows with each batch, as a lost state folder is rebuilt from it: {remedy}"
 
 
 def _describe_start_of_next_run(config: Config, state: State, transaction: Transaction) -> str:

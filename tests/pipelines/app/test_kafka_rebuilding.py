@@ -303,6 +303,41 @@ def test_retention_longer_than_kafka_has_times_keeps_the_journal(made, make_reco
 
 
 @pytest.mark.slow
+def test_check_names_a_rebuild_that_deleted_entries_prevent(made, make_records):
+    records, truth = make_records(240)
+    for keys, part in (
+        ('retention = "none"', slice(0, 160)),
+        ('retention = "1s"', slice(160, 240)),
+        ('retention = "none"', slice(240, 240)),
+    ):
+        aging = made(keys, name="aging")
+        feed(aging, records[part], truth[part])
+        run(aging.config, until_idle=True)
+        time.sleep(1.2)
+    first = journal(aging)[0].sequence
+    assert first > 1
+    lost = f"begins with batch {first}, so that a lost state folder cannot be rebuilt any more"
+    for keys in ('retention = "none"', ""):
+        text = check_text(made(keys, name="aging").config, "retention")
+        assert text.startswith(("the journal grows", 'retention = "none": the journal grows'))
+        assert lost in text
+    assert lost not in check_text(made(COPIES, name="aging").config, "retention")
+
+
+def test_check_does_not_propose_copies_that_a_rebuild_cannot_read(made):
+    river = made(COPIES)
+    (river.file.parent / "factories.py").write_text(
+        "from river.naive_bayes import GaussianNB\n\ndef bayes():\n    return GaussianNB()\n"
+    )
+    text = river.file.read_text() + '[model]\nriver = "factories:bayes"\n'
+    for keys, told in (("", "rebuilt from it: copies of"), ('retention = "1s"\n', "as copies of")):
+        river.file.write_text(text.replace("[kafka]", f"{keys}[kafka]"))
+        found = check_text(load(river.file), "retention")
+        assert f"{told} River's models are pickles" in found
+        assert "give checkpoint_copy" not in found
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("on_data_loss", ["fail", "continue"])
 def test_backup_older_than_the_retention_is_refused_by_check_and_run_alike(
     made, make_records, on_data_loss
