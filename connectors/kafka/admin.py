@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamboost.connectors.kafka.cluster import KafkaCluster, translate_errors
 from streamboost.errors import ConnectorError
@@ -13,11 +13,13 @@ __all__ = [
     "PROGRESS",
     "REPLAYED",
     "TABLE",
+    "RetentionLimits",
     "add_partitions",
     "check_group_is_empty",
     "create_topics",
     "missing_topics",
     "partition_counts",
+    "retention_limits",
     "retention_ms",
 ]
 
@@ -108,18 +110,43 @@ def retention_ms(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, int]
 
     The value is -1 where messages are not deleted by age.
     """
+    return {topic: limits.ms for topic, limits in retention_limits(cluster, topics).items()}
+
+
+class RetentionLimits(NamedTuple):
+    """Limits after which brokers delete messages of a topic; -1: no limit.
+
+    Attributes
+    ----------
+    ms : age in milliseconds
+    bytes : size of a partition
+    is_compacted : whether brokers also delete messages that a newer one with their key replaces
+    """
+
+    ms: int
+    bytes: int
+    is_compacted: bool
+
+
+def retention_limits(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, RetentionLimits]:
+    """Return the limits of retention by topic, for those of `topics` that exist."""
     from kafka.admin import ConfigResource, ConfigResourceType
 
     there = list(partition_counts(cluster, topics))
     resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in there]
     with closing(cluster.create_admin_client()) as admin, translate_errors(cluster.servers):
         found = admin.describe_configs(resources, config_filter="all")["topic"] if there else {}
-    return {
-        topic: int(found[topic]["retention.ms"]["value"])
-        if "delete" in found[topic]["cleanup.policy"]["value"]
-        else -1
-        for topic in there
-    }
+    limits = {}
+    for topic in there:
+        settings = {name: setting["value"] for name, setting in found[topic].items()}
+        policies = settings["cleanup.policy"]
+        ms, size = (
+            (int(settings["retention.ms"]), int(settings["retention.bytes"]))
+            if "delete" in policies
+            else (-1, -1)
+        )
+        limits[topic] = RetentionLimits(ms, size, "compact" in policies)
+    return limits
 
 
 def add_partitions(cluster: KafkaCluster, topics: Mapping[str, int]) -> None:

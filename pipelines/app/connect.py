@@ -171,21 +171,37 @@ def describe_topics(config: Config) -> str:
 def describe_retention_of_topics(config: Config) -> str:
     """Return a text: how long the pipeline may be stopped until unread messages are deleted.
 
-    Raises ConnectorError if the cluster is unavailable.
+    The text has a warning if the cluster itself deletes entries of the journal. Raises
+    ConnectorError if the cluster is unavailable.
     """
-    from streamboost.connectors.kafka.admin import retention_ms
+    from streamboost.connectors.kafka.admin import retention_limits
+    from streamboost.connectors.kafka.journal import journal_topic
 
     sections: tuple[Any, ...] = (config.sections.source, config.sections.labels)
     read = [section.topic for section in sections if isinstance(section, KafkaTopic)]
-    found = retention_ms(kafka_cluster(config.connector_context), read)
-    limits = {topic: kept for topic, kept in found.items() if kept >= 0}
-    if not limits:
-        return "the topics that are read keep their messages"
-    shortest = min(limits, key=limits.__getitem__)
-    return (
-        f"a restart reads on from its newest checkpoint: it must follow within "
-        f"{limits[shortest] / 3_600_000:,.4g} hours, for which topic {shortest} keeps its messages"
-    )
+    journal = journal_topic(config.name)
+    found = retention_limits(kafka_cluster(config.connector_context), [*read, journal])
+    kept = found.pop(journal, None)
+    text = "the topics that are read keep their messages"
+    if times := {topic: limits.ms for topic, limits in found.items() if limits.ms >= 0}:
+        shortest = min(times, key=times.__getitem__)
+        text = (
+            f"a restart reads on from its newest checkpoint: it must follow within "
+            f"{times[shortest] / 3_600_000:,.4g} hours, for which topic {shortest} keeps its "
+            "messages"
+        )
+    for topic, limits in found.items():
+        if limits.bytes >= 0:
+            text += (
+                f"; topic {topic} keeps at most {limits.bytes:,} bytes of a partition "
+                "(retention.bytes), of any age"
+            )
+    if kept is not None and (kept.ms >= 0 or kept.bytes >= 0 or kept.is_compacted):
+        text += (
+            f"; topic {journal}: the cluster deletes entries that a restart needs, or refuses "
+            "them: set cleanup.policy = delete, retention.ms = -1 and retention.bytes = -1"
+        )
+    return text
 
 
 def _topic_settings(config: Config) -> dict[str, Mapping[str, Any]]:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from kafka import TopicPartition
+from kafka.admin import ConfigResource
 
 from streamboost import SketchLogitBoostClassifier
 from streamboost.connectors.kafka.admin import create_topics
@@ -29,6 +30,7 @@ from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.state.copies import CopyStore, FolderTarget
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -322,6 +324,32 @@ def test_check_names_a_rebuild_that_deleted_entries_prevent(made, make_records):
         assert text.startswith(("the journal grows", 'retention = "none": the journal grows'))
         assert lost in text
     assert lost not in check_text(made(COPIES, name="aging").config, "retention")
+
+
+@pytest.mark.slow
+def test_check_warns_of_topics_whose_messages_the_cluster_deletes(made):
+    plain = made()
+
+    def retention_text(made):
+        return check_text(made.config, "retention")
+
+    assert "retention.bytes" not in retention_text(plain)
+    limits = {"retention.ms": "3600000", "retention.bytes": "5000000"}
+    topics = journal_topic(plain.name), f"{plain.name}.labels"
+    with closing(plain.cluster.create_admin_client()) as admin:
+        admin.alter_configs([ConfigResource("TOPIC", topic, limits) for topic in topics])
+    until(lambda: "retention.bytes" in retention_text(plain))
+    text = retention_text(plain)
+    assert f"within 1 hours, for which topic {topics[1]} keeps" in text
+    assert f"topic {topics[1]} keeps at most 5,000,000 bytes" in text
+    warning = f"topic {topics[0]}: the cluster deletes entries that a restart needs, or refuses"
+    assert warning in text
+    kept = {"retention.ms": "-1", "retention.bytes": "-1"}
+    for policy, is_warned in (("delete", False), ("compact", True)):
+        settings = kept | {"cleanup.policy": policy}
+        with closing(plain.cluster.create_admin_client()) as admin:
+            admin.alter_configs([ConfigResource("TOPIC", topics[0], settings)])
+        until(lambda expected=is_warned: (warning in retention_text(plain)) == expected)
 
 
 def test_check_does_not_propose_copies_that_a_rebuild_cannot_read(made):
