@@ -13,7 +13,11 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streamboost.connectors.base import CommittedBatch, Position
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
-from streamboost.connectors.kafka.consumer import is_damage_error, poll_messages
+from streamboost.connectors.kafka.consumer import (
+    is_damage_error,
+    is_out_of_range_error,
+    poll_messages,
+)
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
 __all__ = ["KafkaJournal", "StoredEntry", "journal_topic"]
@@ -114,6 +118,10 @@ class KafkaJournal:
             consumer.assign([self.partition])
             yield consumer
         except UnavailableError as error:
+            if is_out_of_range_error(error):
+                raise UnavailableError(
+                    f"{self._where}: entries were deleted while they were read: try again"
+                ) from error
             if not is_damage_error(error):
                 raise
             raise ConnectorError(

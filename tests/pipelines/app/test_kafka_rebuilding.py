@@ -15,9 +15,9 @@ from kafka.admin import ConfigResource
 from streamboost import SketchLogitBoostClassifier
 from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
-from streamboost.connectors.kafka.journal import journal_topic
+from streamboost.connectors.kafka.journal import KafkaJournal, journal_topic
 from streamboost.connectors.kafka.topic import KafkaSource
-from streamboost.errors import ConfigurationError, GapError, StateError
+from streamboost.errors import ConfigurationError, GapError, StateError, UnavailableError
 from streamboost.pipelines.app import connect
 from streamboost.pipelines.app.backup import back_up, restore_backup
 from streamboost.pipelines.app.check import check_pipeline
@@ -399,6 +399,19 @@ def test_backup_older_than_the_retention_is_refused_by_check_and_run_alike(
         feed(aging, *make_records(20, seed=5))
         assert run(aging.config, until_idle=True) > newest
     assert sorted(set(predicted(aging)), key=int) == [record["id"] for record in records]
+
+
+@pytest.mark.slow
+def test_entries_deleted_during_a_read_are_named(made, make_records, monkeypatch):
+    plain = made()
+    feed(plain, *make_records(60))
+    run(plain.config, until_idle=True)
+    read, end = KafkaJournal(plain.cluster, plain.name), journal_end(plain)
+    with closing(plain.cluster.create_admin_client()) as admin:
+        admin.delete_records({read.partition: end - 3})
+    monkeypatch.setattr(read, "_retained_offset_range", lambda _: (0, end))
+    with pytest.raises(UnavailableError, match="entries were deleted while they were read: try"):
+        list(read.entries_after(0))
 
 
 @pytest.mark.slow
