@@ -15,8 +15,9 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from kafka import KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
 
+from streamboost.connectors.kafka.journal import KafkaJournal
 from streamboost.connectors.kafka.transaction import KafkaTransaction
 from streamboost.connectors.sqlite import transaction as sqlite_transaction
 from streamboost.connectors.sqlite.retention import StreamRetention
@@ -40,6 +41,7 @@ STEPS = {
     "committed to Kafka": (KafkaTransaction, "commit"),
     "checkpointed": (Checkpoints, "save"),
     "deleted": (StreamRetention, "delete_before"),
+    "deleted from Kafka": (KafkaJournal, "delete_before"),
 }
 """After these."""
 
@@ -48,6 +50,7 @@ WITHIN = {
     "writing to Kafka": (KafkaProducer, "commit_transaction"),
     "sealing": (Path, "replace"),
     "deleting": (StreamRetention, "_forget_moments_before"),
+    "deleting from Kafka": (KafkaAdminClient, "delete_records"),
 }
 """At these: the batch is written but not committed; a file is written but has no name."""
 

@@ -21,6 +21,7 @@ from streamboost.pipelines.app import connect
 from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
+from streamboost.pipelines.runner.replay import snapshot_digest
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import (
     ANY_MOMENT,
@@ -153,6 +154,44 @@ def test_after_any_kills_each_record_has_one_prediction_and_each_label_was_learn
     assert known["committee"]["labels"] == len(feed.sound)
     assert known["sequence"] == newest
     assert f"batches 1 to {newest} replayed: bit for bit" in verified(file)
+
+
+RETENTION = """checkpoint_every = 1
+checkpoint_copy = "copies"
+retention = "1s"
+"""
+DELETING = [
+    ("checkpointed", 2),
+    ("deleted from Kafka", 1),
+    ("deleting from Kafka", 1),
+    ("sealing", 3),
+    ("deleting from Kafka", 1),
+    ("deleted from Kafka", 2),
+    (ANY_MOMENT, 1.0),
+    ("deleting from Kafka", 1),
+]
+
+
+@pytest.mark.slow
+def test_kills_around_a_deletion_from_the_journal_leave_what_a_rebuild_needs(make_feed):
+    feed, file = make_feed(2, 3 * len(DELETING))
+    file.write_text(file.read_text().replace("checkpoint_every = 4\n", RETENTION))
+    died, file = kill(file, DELETING, 6, feed)
+    assert len(died) == 6, died
+    assert {"deleting from Kafka", "deleted from Kafka"} <= set(died)
+    config = load(file)
+    newest = run(config, until_idle=True)
+    with closing(connect.create_transaction(config)) as transaction:
+        kept = [sequence for sequence, _ in transaction.read_journal()]
+    assert kept == list(range(kept[0], newest + 1))
+    assert kept[0] > 1
+    assert "replayed: bit for bit" in verified(file)
+    state = snapshot_digest(*State(config.state).checkpoints.newest())
+    shutil.rmtree(config.state)
+    assert run(config, rebuild=True, until_idle=True) == newest
+    assert snapshot_digest(*State(config.state).checkpoints.newest()) == state
+    predicted = read(config, config.sections.predictions)
+    assert sorted(p["id"] for p in predicted) == sorted(feed.sound)
 
 
 FACTORIES = """
