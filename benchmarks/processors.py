@@ -30,7 +30,11 @@ from rich.table import Table
 OLDER = {
     "kernels": {"NUMBA_CPU_NAME": "generic"},
     "kernels, AVX2": {"NUMBA_CPU_NAME": "haswell"},
-    "numpy": {"NPY_DISABLE_CPU_FEATURES": "all"},
+    "numpy": {
+        "NPY_DISABLE_CPU_FEATURES": " ".join(
+            np.show_config("dicts")["SIMD Extensions"].get("found", [])
+        )
+    },
     "OpenBLAS": {"OPENBLAS_CORETYPE": "Nehalem"},
     "C library": {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F,-AVX"},
 }
@@ -128,10 +132,6 @@ def measure(rows, folder, *, strict=False, **variables):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def numpy_features():
-    return " ".join(np.show_config("dicts")["SIMD Extensions"].get("found", []))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=4_000)
@@ -153,8 +153,6 @@ def main():
                 for stage in here:
                     table.add_column(stage)
             for part, variables in OLDER.items():
-                if variables.get("NPY_DISABLE_CPU_FEATURES"):
-                    variables = {"NPY_DISABLE_CPU_FEATURES": numpy_features()}
                 there = measure(arguments.rows, folder, strict=strict, **variables)["digests"]
                 same = ["same" if there[stage] == here[stage] else "OTHER" for stage in here]
                 table.add_row(f"{part}{', strict' if strict else ''}", *same)
