@@ -1,7 +1,7 @@
 """Coverage of the unbiased estimates: Intervals, label sets and temperatures against all labels.
 
-    python -m benchmarks.honest [--tables intervals sets] [--runs 50] [--seeds 20] [--records 10000]
-        [--budgets 0.02 0.05 0.1 0.2] [--processes 1] [--plot FILE]
+    python -m benchmarks.honest [--tables intervals annotators sets] [--runs 50] [--seeds 20]
+        [--records 10000] [--budgets 0.02 0.05 0.1 0.2] [--processes 1] [--plot FILE]
 
 The learner receives only the labels it requests, each 20 records late; the benchmark knows all
 labels. Each run has its own seed.
@@ -9,12 +9,20 @@ labels. Each run has its own seed.
 The first table compares two ways of requesting labels: with an inclusion probability for each
 record ("probability", the default), and uniformly at random. Its columns are:
 
-- the share of the runs whose 95 % interval of the accuracy covers the true accuracy on arrival,
-  since the start and for the newest 2,000 records;
+- the share of the runs whose 95 % interval of the accuracy covers the true accuracy on arrival at
+  the end, since the start and for the newest 2,000 records (more if these have fewer than 200
+  labels);
 - the width of these intervals;
+- the share of the runs whose interval, and whose confidence sequence, covers the true accuracy at
+  all times, looked at every 100 records; and how many times as wide the sequence is at the end;
+- the least number of labels in the window of the newest records, once 200 have arrived;
 - the accuracy over the second half.
 
-The second table evaluates prediction sets, from the first committee to the end of the stream:
+The table "annotators" has the same columns for labels of three annotators in random order. One of
+them gives a wrong label, uniform over the other classes, with the probability "wrong". The last
+column is the share of the runs at whose end this annotator alone is left out.
+
+The last table evaluates prediction sets, from the first committee to the end of the stream:
 
 - the share of the sets that contain the true label: mean over the seeds, least and greatest of a
   run, share of the runs within two points of the target, and mean over the first quarter of the
@@ -56,6 +64,20 @@ HALVES = ("train", "test")
 WAYS = {"probability": {}, "uniform": {"strategy": "random"}}
 """Query settings that are compared: the default rule, and uniform sampling."""
 
+ANNOTATORS, BAD = ("ann", "bob", "eve"), "eve"
+WRONG = (0.0, 0.2, 0.4)
+LOOK_EVERY = 100
+FIGURES = (
+    *("held", "width", "sequence"),
+    *("held, newest", "width, newest", "sequence, newest"),
+    *("always", "sequence always", "always, newest", "sequence always, newest"),
+    *("fewest", "2nd half", "found"),
+)
+"""Columns of the tables of intervals."""
+SHAPES = {"width": "{:.3f}", "width, newest": "{:.3f}", "fewest": "{:.0f}"} | dict.fromkeys(
+    ("sequence", "sequence, newest"), "{:.2f}"
+)
+
 
 def radial(seed, n, speed):
     """Return a stream of four classes in drifting clouds. Speed 0 means no drift."""
@@ -82,8 +104,11 @@ def learner_of(query, seed, **settings):
     return StreamLearner(estimator, working_set, schedule, query, random_state=seed, **settings)
 
 
-def arrivals(learner, X, y, batch=BATCH, delay=DELAY):
-    """Feed a stream to `learner`; yield each batch's rows, predictions and label sets."""
+def arrivals(learner, X, y, batch=BATCH, delay=DELAY, sources=None):
+    """Feed a stream to `learner`; yield each batch's rows, predictions and label sets.
+
+    `y` are the labels that arrive, by the annotators `sources`.
+    """
     waiting = deque()
     for start in range(0, len(X), batch):
         rows = np.arange(start, min(start + batch, len(X)))
@@ -93,84 +118,138 @@ def arrivals(learner, X, y, batch=BATCH, delay=DELAY):
         waiting.extend(zip(asked.ids, asked.propensity.tolist(), strict=True))
         while waiting and int(waiting[0][0]) + delay <= rows[-1]:
             i, chance = int(waiting[0][0]), waiting.popleft()[1]
-            learner.learn([str(i)], X[i : i + 1], y[i : i + 1], propensity=[chance])
+            who = None if sources is None else [sources[i]]
+            learner.learn([str(i)], X[i : i + 1], y[i : i + 1], propensity=[chance], sources=who)
     learner.expire_requests([id for id, _ in waiting])
 
 
-def judged(X, y, query, seed):
-    """Return of one run: since the start and of the newest 2,000 whether the interval holds the
-    truth and its width, and the accuracy of the second half."""
+def with_errors(y, wrong, seed):
+    """Return labels by three annotators, one of whom errs with the probability `wrong`."""
+    rng = np.random.default_rng([seed, 39])
+    who, classes = rng.integers(len(ANNOTATORS), size=len(y)), np.unique(y)
+    errs = (who == ANNOTATORS.index(BAD)) & (rng.random(len(y)) < wrong)
+    place = np.searchsorted(classes, y) + rng.integers(1, len(classes), size=len(y))
+    return np.where(errs, classes[place % len(classes)], y), [ANNOTATORS[i] for i in who]
+
+
+def covers(estimate, truth):
+    return estimate is None or estimate.low <= truth <= estimate.high
+
+
+def judged(X, y, query, seed, wrong=None):
+    """Return a run's `FIGURES`."""
     learner = learner_of(query, seed)
-    right = np.concatenate(
-        [scored.labels == y[rows] for rows, scored, _ in arrivals(learner, X, y)]
-    )
+    labels, sources = (y, None) if wrong is None else with_errors(y, wrong, seed)
+    right, always, fewest = np.empty(0, dtype=bool), np.ones(4, dtype=bool), np.inf
+    since_start = recent = None
+    for rows, scored, _ in arrivals(learner, X, labels, sources=sources):
+        right = np.append(right, scored.labels == y[rows])
+        if len(right) % LOOK_EVERY == 0 or len(right) == len(y):
+            since_start, recent = learner.evaluation.both_reports()
+            end = since_start.records
+            if not end:
+                continue
+            if since_start.answered >= 200:
+                fewest = min(fewest, recent.answered)
+            for i, report in enumerate((since_start, recent)):
+                truth = right[end - report.records : end].mean()
+                now = (
+                    covers(report.committee.accuracy, truth),
+                    covers(report.anytime_accuracy, truth),
+                )
+                always[2 * i : 2 * i + 2] &= now
     found = []
-    recent = learner.evaluation.recent()
-    for report, truth in (
-        (learner.evaluation.since_start(), right),
-        (recent, right[len(right) - recent.records :]),
-    ):
-        one = report.committee.accuracy
+    for report in (since_start, recent):
+        one, end = report.committee.accuracy, since_start.records
+        truth = right[end - report.records : end].mean()
+        wide = report.anytime_accuracy
         found += (
-            [np.nan, np.nan]
-            if one is None
-            else [one.low <= truth.mean() <= one.high, one.high - one.low]
+            [np.nan] * 3
+            if one is None or one.high == one.low
+            else [
+                covers(one, truth),
+                one.high - one.low,
+                (wide.high - wide.low) / (one.high - one.low),
+            ]
         )
-    return [*found, right[len(right) // 2 :].mean()]
+    alone = since_start.left_out == (BAD,)
+    return [*found, *always, fewest, right[len(right) // 2 :].mean(), alone]
 
 
 def one_run(task):
-    """Return `judged` of one run: a stream's name, its records, budget, way and seed."""
-    name, records, budget, way, seed = task
+    """Return `judged` of one run: a stream's name, its records, budget, way, seed and errors."""
+    name, records, budget, way, seed, wrong = task
     X, y = dict(streams(records, [name], MADE))[name](seed)
-    return judged(X, y, QueryConfig(budget=budget, **WAYS[way]), seed)
+    return judged(X, y, QueryConfig(budget=budget, **WAYS[way]), seed, wrong)
 
 
 def intervals(arguments, console):
     """Compare two ways to ask: each record by its chance, and uniformly at random."""
-    names = [*MADE, *(name for name in arguments.sets if load(name) is not None)]
-    cells = list(product(names, arguments.budgets, WAYS))
-    tasks = [
-        (name, arguments.records, budget, way, seed)
-        for name, budget, way in cells
-        for seed in range(arguments.runs)
-    ]
-    with get_context("spawn").Pool(arguments.processes) as pool:
-        runs = np.array(pool.map(one_run, tasks, chunksize=5), dtype=float)
-    found = np.nanmean(runs.reshape(len(names), len(arguments.budgets), len(WAYS), -1, 5), axis=3)
-    title = f"95 % intervals of the accuracy, {arguments.runs} runs each"
-    table = Table(title=title, title_justify="left")
-    table.add_column("stream")
-    columns = ("budget", "asked", "held", "width", "held, newest", "width, newest", "2nd half")
-    for column in columns:
-        table.add_column(column, justify="right")
-    rows = [(*cell, figures) for cell, figures in zip(cells, found.reshape(-1, 5), strict=True)]
-    for what, one in (("mean", np.nanmean(found, 0)), ("least", np.nanmin(found, 0))):
-        pairs = product(arguments.budgets, WAYS)
-        rows += [(what, *pair, each) for pair, each in zip(pairs, one.reshape(-1, 5), strict=True)]
-    for name, budget, way, (held, width, late, late_width, right) in rows:
-        told = [f"{held:.1%}", f"{width:.3f}", f"{late:.1%}", f"{late_width:.3f}", f"{right:.2%}"]
-        table.add_row(name, f"{budget:.0%}", way, *told)
-    console.print(table)
+    found = run_cells(arguments, console, "95 % intervals of the accuracy", "asked", WAYS, None)
     chance, uniform = found[:, :, 0], found[:, :, 1]
+    second_half = FIGURES.index("2nd half")
     for i, budget in enumerate(arguments.budgets):
         width = np.nanmean(chance[:, i, 1] / uniform[:, i, 1])
-        gain = 100 * np.mean(chance[:, i, 4] - uniform[:, i, 4])
+        gain = 100 * np.mean(chance[:, i, second_half] - uniform[:, i, second_half])
         console.print(f"{budget:.0%}: {width:.2f} times the width; {gain:+.2f} points")
     if arguments.plot:
         draw(arguments.plot, arguments.budgets, found)
 
 
+def annotators(arguments, console):
+    """Show the same figures if one annotator in three errs."""
+    title = "One annotator in three gives wrong labels"
+    run_cells(arguments, console, title, "wrong", WRONG, "probability")
+
+
+def run_cells(arguments, console, title, what, kinds, way):
+    """Run all cells, print their means, and return these (streams, budgets, kinds, figures).
+
+    `kinds` are ways to ask, or error rates where `way` is given.
+    """
+    names = [*MADE, *(name for name in arguments.sets if load(name) is not None)]
+    cells = list(product(names, arguments.budgets, kinds))
+    tasks = [
+        (name, arguments.records, budget, way or kind, seed, kind if way else None)
+        for name, budget, kind in cells
+        for seed in range(arguments.runs)
+    ]
+    with get_context("spawn").Pool(arguments.processes) as pool:
+        runs = np.array(pool.map(one_run, tasks, chunksize=5), dtype=float)
+    shape = len(names), len(arguments.budgets), len(kinds)
+    runs[np.isinf(runs)] = np.nan
+    found = np.nanmean(runs.reshape(*shape, -1, len(FIGURES)), axis=3)
+    table = Table(title=f"{title}, {arguments.runs} runs each", title_justify="left")
+    for column in ("stream", "budget", what, *FIGURES):
+        table.add_column(column, justify="left" if column == "stream" else "right")
+    rows = [(*cell, one) for cell, one in zip(cells, found.reshape(-1, len(FIGURES)), strict=True)]
+    for name, summary in (("mean", np.nanmean), ("least", np.nanmin)):
+        pairs = product(arguments.budgets, kinds)
+        each = summary(found, 0).reshape(-1, len(FIGURES))
+        rows += [(name, *pair, one) for pair, one in zip(pairs, each, strict=True)]
+    for name, budget, kind, figures in rows:
+        told = [SHAPES.get(f, "{:.1%}").format(v) for f, v in zip(FIGURES, figures, strict=True)]
+        table.add_row(name, f"{budget:.0%}", str(kind), *told)
+    console.print(table)
+    return found
+
+
 def draw(path, budgets, found):
     """Draw coverage over the budget: means over streams, with extremes of "probability".
 
-    `found` (streams, budgets, ways, 5) are the means of `judged`.
+    `found` (streams, budgets, ways, figures) are the means of `judged`.
     """
     found, xs = 100.0 * found, [100.0 * budget for budget in budgets]
     panels = {}
-    for title, column in (("since the start", 0), ("newest 2,000 records", 2)):
+    for title, column in (("since the start", "held"), ("newest records", "held, newest")):
         panels[title] = {
-            way: (xs, *(of(found[:, :, i, column], axis=0) for of in (np.nanmean, *bounds)))
+            way: (
+                xs,
+                *(
+                    of(found[:, :, i, FIGURES.index(column)], axis=0)
+                    for of in (np.nanmean, *bounds)
+                ),
+            )
             for i, way in enumerate(WAYS)
             for bounds in [(np.nanmin, np.nanmax) if way == "probability" else ()]
         }
@@ -273,7 +352,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--budgets", nargs="+", type=float, default=[0.02, 0.05, 0.1, 0.2])
-    parser.add_argument("--tables", nargs="+", default=["intervals", "sets"])
+    parser.add_argument("--tables", nargs="+", default=["intervals", "annotators", "sets"])
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--records", type=int, default=10_000)
@@ -281,9 +360,11 @@ def main():
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw how often intervals held")
     parser.add_argument("--targets", nargs="+", type=float, default=[0.9])
     arguments = parser.parse_args()
-    console = Console(width=130)
+    console = Console(width=200)
     if "intervals" in arguments.tables:
         intervals(arguments, console)
+    if "annotators" in arguments.tables:
+        annotators(arguments, console)
     if "sets" in arguments.tables:
         label_sets(arguments, console)
 

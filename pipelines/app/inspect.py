@@ -181,6 +181,7 @@ _NAMED = 20
 
 _FIGURES = (
     ("accuracy", ("committee", "accuracy")),
+    ("at all times", ("anytime_accuracy",)),
     ("balanced", ("committee", "balanced_accuracy")),
     ("kappa", ("committee", "kappa")),
     ("log loss", ("log_loss",)),
@@ -189,6 +190,7 @@ _FIGURES = (
 )
 _MEANINGS = {
     "accuracy": "share predicted right on arrival",
+    "at all times": "its confidence sequence",
     "balanced": "mean of the classes' recall",
     "kappa": "Cohen's; 0 is chance",
     "log loss": "of the probabilities, in nats",
@@ -369,6 +371,10 @@ def metric_lines(evaluation: Mapping[str, Any]) -> Iterator[str]:
     if whole.get("cost") is not None:
         shown = [_format_estimate(one["cost"]) for one in (whole, recent)]
         yield _format_table_row("cost", *shown, "of a decision, in the mean")
+    if whole["left_out"]:
+        shown = [_format_estimate(one["accuracy_with_left_out"]) for one in (whole, recent)]
+        yield _format_table_row("with all labels", *shown, "accuracy, nobody left out")
+        yield f"    left out        {', '.join(whole['left_out'])}: labels that disagree too often"
     naive = [_nested_value(one, ("committee", "naive_accuracy")) for one in (whole, recent)]
     told = [f"{one['value']:.3f}" if one else NO_FIGURE for one in naive]
     yield _format_table_row("when asked", *told, "of asked labels: no fair sample")

@@ -129,16 +129,24 @@ class Curves:
 
 
 def accuracy_curves(view: StatusSnapshot) -> Curves:
-    """Build the curves of the unbiased and naive accuracy, and the repeat-last-label baseline."""
-    found = _metric_series(view, "accuracy")
+    """Build the curves of the unbiased and naive accuracy, and the repeat-last-label baseline.
+
+    The unbiased accuracy has two bands: its confidence sequence, which holds the accuracy at all
+    times together, and within it the interval, which holds the accuracy at each time.
+    """
+    found, anytime = _metric_series(view, "accuracy"), _metric_series(view, "anytime_accuracy")
     unbiased = [_rounded_estimate_entry(one, "value") for one in found]
     naive = [_rounded_metric_value(one) for one in _metric_series(view, "naive")]
     repeated = [_rounded_metric_value(one) for one in _metric_series(view, "repeat_last")]
     if not any(one is not None for one in (*unbiased, *naive, *repeated)):
         return Curves(_missing_accuracy_text(view))
-    low, high = ([_rounded_estimate_entry(one, end) for one in found] for end in ("low", "high"))
+    bands = [
+        [[_rounded_estimate_entry(one, end) for one in part] for end in ("low", "high")]
+        for part in (anytime, found)
+    ]
     series = (
-        Series("unbiased", unbiased, "series-1", low, high),
+        Series("at all times", unbiased, "series-1", *bands[0]),
+        Series("unbiased", unbiased, "series-1", *bands[1]),
         Series("naive", naive, "series-2", dash="dashed"),
         Series("baseline", repeated, "grey", dash="dotted"),
     )

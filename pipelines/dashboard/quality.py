@@ -12,12 +12,13 @@ from streamboost.pipelines.status.formatting import (
     percent_text,
 )
 
-__all__ = ["class_table", "metrics_table", "reliability_table"]
+__all__ = ["class_table", "label_assumption_text", "metrics_table", "reliability_table"]
 
 _WAITING = "Shown once enough requested labels have arrived."
 
 _FIGURES = (
     ("Accuracy", ("committee", "accuracy"), "share predicted correctly (prequential)"),
+    ("Accuracy, at all times", ("anytime_accuracy",), "interval for those who watch it live"),
     ("Balanced accuracy", ("committee", "balanced_accuracy"), "mean of the classes' recall"),
     ("Kappa", ("committee", "kappa"), "Cohen's: 0 % is chance, 100 % is perfect"),
     ("Log loss", ("log_loss",), "of the probabilities, in nats: lower is better"),
@@ -53,7 +54,19 @@ def metrics_table(view: StatusSnapshot) -> Table:
     ]
     judged = f"{number_text(whole.get('records'))} records since the start"
     newest = f"{number_text(recent.get('records'))} in the window"
-    return Table("Metrics", columns, rows, f"{judged}, {newest}; 95 % intervals.")
+    summary = f"{judged}, {newest}; 95 % intervals. {label_assumption_text(whole)}"
+    return Table("Metrics", columns, rows, summary)
+
+
+def label_assumption_text(report: Mapping[str, Any]) -> str:
+    """Say which labels the estimates take as right, and how far the others would move them."""
+    names, before = report.get("left_out"), report.get("accuracy_with_left_out")
+    if not names:
+        return "The labels are taken as right."
+    return (
+        f"The labels of {', '.join(names)} are left out, as they disagree with the predictions "
+        f"more often than the others'. With them the accuracy would be {estimate_text(before)}."
+    )
 
 
 def class_table(view: StatusSnapshot) -> Table:

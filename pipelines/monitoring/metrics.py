@@ -139,6 +139,18 @@ class Metrics(Observer):
             )
             for bound, text in _BOUNDS.items()
         }
+        self._anytime = [
+            self._create_gauge(
+                f"anytime_accuracy_{bound}_ratio",
+                f"{bound.capitalize()} end of the accuracy's confidence sequence for the newest "
+                "records, which holds at all times together; NaN: unknown.",
+            )
+            for bound in ("lower", "upper")
+        ]
+        self._left_out = self._create_gauge(
+            "left_out_annotators",
+            "Annotators whose labels the estimates leave out, as they disagree too often.",
+        )
         self._naive = self._create_gauge(
             "asked_accuracy_ratio", "The same among the labels asked for, which are the hard ones."
         )
@@ -150,7 +162,7 @@ class Metrics(Observer):
             )
             for bound, text in _BOUNDS.items()
         ]
-        for gauge in (self._naive, *self._cost):
+        for gauge in (self._naive, *self._cost, *self._anytime):
             gauge.set(math.nan)
 
     def on_commit(self, effects: StepResult) -> None:
@@ -190,6 +202,11 @@ class Metrics(Observer):
             known = _value_and_bounds(getattr(report, predictor).accuracy)
             for gauge, value in zip(self._accuracy.values(), known, strict=True):
                 gauge.labels(predictor).set(value)
+        for gauge, value in zip(
+            self._anytime, _value_and_bounds(report.anytime_accuracy)[1:], strict=True
+        ):
+            gauge.set(value)
+        self._left_out.set(len(report.left_out))
         asked = report.committee.naive_accuracy
         self._naive.set(asked.value if asked else math.nan)
         for gauge, value in zip(self._cost, _value_and_bounds(report.cost), strict=True):

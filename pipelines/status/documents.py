@@ -212,6 +212,7 @@ def chart_point(
         "busy": interval.busy,
         "margins": interval.margins,
         "accuracy": recent.committee.accuracy,
+        "anytime_accuracy": recent.anytime_accuracy,
         "accuracy_total": whole.committee.accuracy,
         "naive": recent.committee.naive_accuracy,
         "repeat_last": recent.repeat_last.accuracy,

@@ -168,12 +168,17 @@ class DelayedEvaluator:
         for id in self.evaluation.add_requests(requests.ids, propensities):
             self._pending.pop(id, None)
 
-    def add_labels(self, ids: Sequence[str], labels: Sequence[Label]) -> None:
-        """Learn the labels of the records `ids`, in arrival order.
+    def add_labels(
+        self,
+        ids: Sequence[str],
+        labels: Sequence[Label],
+        sources: Sequence[str | None] | None = None,
+    ) -> None:
+        """Learn the labels of the records `ids` by the annotators `sources`, in arrival order.
 
         Only labels that were requested affect the unbiased estimates.
         """
-        self.evaluation.add_validated_labels(ids, labels)
+        self.evaluation.add_validated_labels(ids, labels, sources)
         for id, label in zip(ids, labels, strict=True):
             if (request := self._pending.pop(id, None)) is not None:
                 self._update_with_label(request, label)

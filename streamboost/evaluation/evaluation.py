@@ -20,13 +20,16 @@ probabilities of the requests correct this bias. A record's label may arrive lat
   frame. They represent themselves alone; audited records represent all others.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamboost.checks import Label, as_ids, as_labels, as_propensity
+from streamboost.evaluation.annotator_errors import LARGEST_SHARE, AnnotatorErrors
+from streamboost.evaluation.confidence_sequence import factor_of_window, factor_since_start
 from streamboost.evaluation.decisions import Decisions
 from streamboost.evaluation.pending import (
     PARTS,
@@ -69,6 +72,15 @@ class _PendingSums(NamedTuple):
     n_open: int
 
 
+class _Window(NamedTuple):
+    """Sums over the records of a window that left the queue, and where it begins elsewhere."""
+
+    tallies: list[SufficientStats]
+    first_stride: int
+    first_row: int  # index in the queue
+    first_batch: int
+
+
 class Evaluation:
     """Evaluates the predictions made on arrival with the requested labels.
 
@@ -79,6 +91,9 @@ class Evaluation:
         1/m. 0 without an audit: then only streams with a request for every record have estimates.
     window
         Size in records of the sliding window, which advances by tenths.
+    min_labels
+        Number of labels in the sliding window. It is longer than `window` records if these have
+        fewer labels.
     patience
         Records to wait for an answer; a request that is open longer counts as unanswered. Bounds
         the memory, with O(K²) numbers for K classes.
@@ -90,6 +105,8 @@ class Evaluation:
     ----------
     unanswered
         Number of expired requests.
+    annotator_errors
+        Finds the annotators whose labels the estimates leave out.
     decisions
         Decisions whose cost is estimated, or None. Setting them discards the cost of earlier
         decisions. Records that are not yet part of the sums count with the new decisions.
@@ -116,17 +133,25 @@ class Evaluation:
     """
 
     def __init__(
-        self, block: int = 0, window: int = 2_000, patience: int = 10_000, pool: int = 0
+        self,
+        block: int = 0,
+        window: int = 2_000,
+        patience: int = 10_000,
+        pool: int = 0,
+        min_labels: int = 200,
     ) -> None:
         check_integer("evaluation block", block, at_least=0)
         check_integer("evaluation pool", pool, at_least=0)
         check_integer("evaluation window", window)
         check_integer("evaluation patience", patience, at_least=0)
+        check_integer("evaluation min_labels", min_labels, at_least=0)
         self.block = block
         self.window = window
+        self.min_labels = min_labels
         self.patience = patience
         self.pool = pool
         self.unanswered = 0
+        self.annotator_errors = AnnotatorErrors()
         self._known = ClassCounts()
         self._stride = -(-window // PARTS)
         self._strides = StrideSums()
@@ -256,8 +281,12 @@ class Evaluation:
         self._move_final_records_to_sums()
         return left_ids
 
-    def add_labels(self, ids: Sequence[str], labels: Any) -> None:
+    def add_labels(
+        self, ids: Sequence[str], labels: Any, sources: Sequence[str | None] | None = None
+    ) -> None:
         """Record the `labels` (n,) of records, requested or not, in arrival order.
+
+        `sources` (n,) are the annotators, None where unknown; None for all.
 
         Raises
         ------
@@ -265,12 +294,18 @@ class Evaluation:
             When the labels are not all text or all whole numbers.
         """
         self.add_validated_labels(
-            ids, as_labels(labels, len(ids), self._known.label_type, name="labels")
+            ids, as_labels(labels, len(ids), self._known.label_type, name="labels"), sources
         )
 
-    def add_validated_labels(self, ids: Sequence[str], labels: Sequence[Label]) -> None:
+    def add_validated_labels(
+        self,
+        ids: Sequence[str],
+        labels: Sequence[Label],
+        sources: Sequence[str | None] | None = None,
+    ) -> None:
         """Do the same as `add_labels` without validation; all labels must be of one type."""
-        for id, label in zip(ids, labels, strict=True):
+        sources = sources or [None] * len(ids)
+        for id, label, source in zip(ids, labels, sources, strict=True):
             self._class_index(label)
             code = self._known.add(label)
             if id in self._open:
@@ -280,6 +315,9 @@ class Evaluation:
                 row["waited"] = self._queue.first + len(self._queue) - number
                 if not row["chance"] > 0.0:
                     row["chance"] = 1.0
+                row["source"] = self.annotator_errors.number(source)
+                if row["P"].any():  # there was a prediction
+                    self.annotator_errors.observe(int(row["source"]), row["P"], code)
         self._move_final_records_to_sums()
 
     def correct_label(self, id: str, before: Label, label: Label | None) -> None:
@@ -318,18 +356,20 @@ class Evaluation:
 
     def since_start(self) -> Report:
         """Return the report over all evaluated records."""
-        return self._make_report([self._strides.total], self._sum_pending_records(0, 0))
+        whole = _Window([self._strides.total], 0, 0, 0)
+        return self._make_report(whole, self._sum_pending_records(0, 0), is_whole=True)
 
     def recent(self) -> Report:
         """Return the report over the sliding window of the newest evaluated records."""
-        newest, start, skipped = self._window_sums()
-        return self._make_report(newest, self._sum_pending_records(start, skipped))
+        newest = self._window()
+        return self._make_report(newest, self._sum_pending_records(*newest[2:]))
 
     def both_reports(self) -> tuple[Report, Report]:
         """Return the reports `since_start()` and `recent()`; faster than two calls."""
-        whole, (newest, *since) = self._sum_pending_records(0, 0), self._window_sums()
-        part = self._sum_pending_records(*since) if any(since) else whole
-        return self._make_report([self._strides.total], whole), self._make_report(newest, part)
+        whole, newest = self._sum_pending_records(0, 0), self._window()
+        part = self._sum_pending_records(*newest[2:]) if any(newest[2:]) else whole
+        everything = _Window([self._strides.total], 0, 0, 0)
+        return self._make_report(everything, whole, is_whole=True), self._make_report(newest, part)
 
     def to_json(self) -> dict[str, Any]:
         """Return both reports and the numbers of open and unanswered requests, as JSON values."""
@@ -385,8 +425,13 @@ class Evaluation:
         """
         queue, rows, n_classes = self._queue, slice(n_records), len(self._known)
         others = self._blocks.sum_complete_batches(queue.first + n_records, n_classes, drop=True)
-        judged, waited = self._evaluated_records(rows), queue.rows["waited"][rows]
-        self._strides.add(queue.ids[rows], judged, waited, others)
+        judged, found = self._evaluated_records(rows), queue.rows[rows]
+        labelled = judged, found["waited"], found["source"]
+        errors = self.annotator_errors
+        per_group = -(-self.min_labels // PARTS)
+        if len(errors.names) > 1:  # some of the labels may be left out later
+            per_group = ceil(per_group / (1.0 - LARGEST_SHARE))
+        self._strides.add(queue.ids[rows], *labelled, others, per_group, errors.left_out)
         queue.drop_oldest(n_records)
         self._n_final, self._n_left_pool = (
             self._n_final - n_records,
@@ -405,22 +450,22 @@ class Evaluation:
         judged = self._queue.evaluated_records(rows, len(self._known), self.block)
         return replace(judged, decision_cost=self._decision_costs(judged.P))
 
-    def _window_sums(self) -> tuple[list[SufficientStats], int, int]:
-        """Return sums of the sliding window, and where the window begins in queue and batches.
-
-        The sums are over records of the window that have left the queue. The two numbers are the
-        index of the window's first record in the queue, and that of its first batch.
-        """
+    def _window(self) -> _Window:
+        """Return the sliding window: its sums, and where it begins in queue and batches."""
         covered, first = self._n_records_in_estimates(), self._queue.first
         records = covered + int(self._blocks.complete_batches(first + covered)[1])
-        if records <= self.window:
-            newest = self._strides.newest((self.window - records) // self._stride)
-            return newest, 0, 0
+        rows, left_out = self._queue.rows[:covered], self.annotator_errors.left_out
+        labelled = np.flatnonzero((rows["truth"] >= 0) & ~np.isin(rows["source"], [*left_out]))
+        if records <= self.window or len(labelled) < self.min_labels:
+            missing = self.window - records, self.min_labels - len(labelled)
+            return _Window(*self._strides.newest(*missing, left_out), 0, 0)
+        last = int(labelled[-self.min_labels]) if self.min_labels else covered
+        surplus, next_stride = records - self.window, self._strides.n_strides
         if self._blocks:
-            skipped, number = self._blocks.count_oldest_batches(first, records - self.window)
-            return [], number - first, skipped
-        strides = -(-(records - self.window) // self._stride)
-        return [], strides * self._stride, 0
+            skipped, number = self._blocks.count_oldest_batches(first, surplus, first + last)
+            return _Window([], next_stride, number - first, skipped)
+        strides = min(-(-surplus // self._stride), last // self._stride)
+        return _Window([], next_stride, strides * self._stride, 0)
 
     def _n_records_in_estimates(self) -> int:
         """Return the number of oldest records in the queue that are part of the estimates."""
@@ -430,12 +475,55 @@ class Evaluation:
         reached = max(reached, self._n_final)
         return max(self._blocks.estimates_end(self._queue.first + reached) - self._queue.first, 0)
 
-    def _make_report(self, tallies: Iterable[SufficientStats], pending: "_PendingSums") -> Report:
-        """Return the report over the sums `tallies` and the `pending` records together."""
+    def _make_report(
+        self, window: _Window, pending: "_PendingSums", *, is_whole: bool = False
+    ) -> Report:
+        """Return the report over `window` with the `pending` records.
+
+        `is_whole` means that the window begins at the start.
+        """
         total = SufficientStats(len(self._known))
-        for tally in (pending.judged, *tallies, *pending.open):
+        for tally in (pending.judged, *window.tallies, *pending.open):
             total.merge(tally)
-        return make_report(total, list(self.class_indices), pending.n_open)
+        n_since_start = self._strides.total.n_labels + int(
+            np.count_nonzero(self._queue.rows["truth"] >= 0)
+        )
+        if is_whole:
+            factor = factor_since_start(n_since_start)
+        else:
+            factor = factor_of_window(n_since_start, total.n_labels)
+        errors, labels = self.annotator_errors, list(self.class_indices)
+        report = make_report(total, labels, pending.n_open, factor)
+        if errors.left_out:
+            total.merge(self._effect_of_labels(window, errors.left_out), times=-1.0)
+            report = replace(
+                make_report(total, labels, pending.n_open, factor),
+                left_out=tuple(errors.names[i] for i in sorted(errors.left_out)),
+                accuracy_with_left_out=report.committee.accuracy,
+            )
+        if errors.suspect is not None:
+            total.merge(self._effect_of_labels(window, [errors.suspect]), times=-1.0)
+            report = report.with_accuracy_of(make_report(total, labels, pending.n_open, factor))
+        return report
+
+    def _effect_of_labels(self, window: _Window, sources: Collection[int]) -> SufficientStats:
+        """Return by how much the sums over `window` would change without the labels of `sources`.
+
+        The result is to be subtracted.
+        """
+        groups = [self._strides.records_of(sources, window.first_stride, self._decision_costs)]
+        covered = self._n_records_in_estimates()
+        for at in range(window.first_row, covered, self._stride):
+            rows = slice(at, min(at + self._stride, covered))
+            moved = np.isin(self._queue.rows["source"][rows], list(sources))
+            groups.append(_select_records(self._evaluated_records(rows), moved))
+        records = _concatenate_records(groups)
+        records = _select_records(records, records.truth >= 0)
+        change, without = (SufficientStats(len(self._known)) for _ in range(2))
+        change.add(records)
+        without.add(replace(records, truth=np.full(len(records.truth), -1)))
+        change.merge(without, times=-1.0)
+        return change
 
     def _sum_pending_records(self, first_row: int, first_batch: int) -> "_PendingSums":
         """Return sums over records and batches that are not yet moved to the sums.
@@ -467,6 +555,7 @@ class Evaluation:
         queue, n_classes = self._queue, len(self._known)
         labels = queue.newest_outcomes(_MAX_DONORS, self.block)
         labels += self._strides.outcomes.newest(_MAX_DONORS - len(labels))
+        labels = [one for one in labels if one.source not in self.annotator_errors.left_out]
         sure = queue.rows["P"][queue_indices].max(axis=1, initial=0.0)
         inverse_probability = queue.inverse_probability(slice(None), self.block)[queue_indices]
         waited = len(queue) - queue_indices
@@ -482,6 +571,7 @@ class Evaluation:
         arrays |= {f"queue.{name}": array for name, array in queue.items()}
         state |= self._known.state() | {
             "unanswered": self.unanswered,
+            "annotator_errors": self.annotator_errors.state(),
             "settled": self._n_final,
             "queue": ids,
             "decisions": None if self._decisions is None else self._decisions.to_json(),
@@ -494,6 +584,7 @@ class Evaluation:
         self._known.resume(state)
         self._strides.resume(state, arrays)
         self.unanswered = state["unanswered"]
+        self.annotator_errors.resume(state["annotator_errors"])
         self._n_final = state["settled"]
         given = state["decisions"]
         self._decisions = None if given is None else Decisions(**given)
@@ -515,6 +606,18 @@ def _concatenate_records(groups: Sequence[EvaluatedRecords]) -> EvaluatedRecords
     decision_cost = [one.decision_cost for one in groups if one.decision_cost is not None]
     return EvaluatedRecords(
         P, predicted, truth, others, np.concatenate(decision_cost) if decision_cost else None
+    )
+
+
+def _select_records(records: EvaluatedRecords, mask: np.ndarray) -> EvaluatedRecords:
+    """Return the records where `mask` (n,) is true."""
+    cost = records.decision_cost
+    return EvaluatedRecords(
+        records.P[mask],
+        records.predicted[mask],
+        records.truth[mask],
+        records.others[mask],
+        None if cost is None else cost[mask],
     )
 
 

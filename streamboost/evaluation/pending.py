@@ -5,14 +5,16 @@ records in groups (strides) and keeps the prediction and label of each for label
 `ClassCounts` numbers the labels.
 """
 
+from bisect import bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamboost.checks import Label
+from streamboost.evaluation.annotator_errors import UNKNOWN
 from streamboost.evaluation.sufficient_stats import PREDICTORS, EvaluatedRecords, SufficientStats
 from streamboost.storage import Arrays, select_prefix
 
@@ -137,6 +139,8 @@ class Outcome(NamedTuple):
     """Number of further records that the record represents, as `EvaluatedRecords.others`."""
     waited: int
     """Delay of the label in records."""
+    source: int
+    """Number of the annotator."""
 
     def sums(self, truth: int, n_classes: int, decision_cost: DecisionCost) -> SufficientStats:
         """Return the sums over this record alone if its class index were `truth` (-1: unknown)."""
@@ -163,12 +167,23 @@ class Outcomes:
         """Return the newest `n` outcomes, or all if there are fewer."""
         return list(islice(reversed(self._kept.values()), n))
 
+    def of_sources(self, sources: Container[int], first_stride: int) -> list[Outcome]:
+        """Return the outcomes labelled by the annotators `sources`, from `first_stride` on."""
+        kept = self._kept.values()
+        return [one for one in kept if one.source in sources and one.stride >= first_stride]
+
     def add(
-        self, ids: Sequence[str], judged: EvaluatedRecords, waited: np.ndarray, stride: int
+        self,
+        ids: Sequence[str],
+        judged: EvaluatedRecords,
+        waited: np.ndarray,
+        sources: np.ndarray,
+        stride: int,
     ) -> None:
         """Add outcomes of the labelled records in a group; evict the oldest beyond the limit.
 
-        `stride` is the number of the group, and `waited` (n,) the delay of each label in records.
+        `stride` is the number of the group, `waited` (n,) the delay of each label in records, and
+        `sources` (n,) the number of each label's annotator.
         """
         for i in np.flatnonzero(judged.truth >= 0).tolist():
             self._store_outcome(
@@ -180,6 +195,7 @@ class Outcomes:
                     int(judged.truth[i]),
                     float(judged.others[i]),
                     int(waited[i]),
+                    int(sources[i]),
                 ),
             )
 
@@ -239,9 +255,10 @@ class Outcomes:
 
 
 class StrideSums:
-    """Sufficient statistics of the metrics, in total and for each of the newest strides.
+    """Sufficient statistics of the metrics, in total and for groups of the newest strides.
 
-    A stride is a group of consecutive records, a tenth of the sliding window.
+    A stride has consecutive records, a tenth of the sliding window. A group has consecutive
+    strides, more than one if they have few labels.
 
     Attributes
     ----------
@@ -255,13 +272,41 @@ class StrideSums:
     def __init__(self) -> None:
         self.total = SufficientStats()
         self.outcomes = Outcomes()
-        self._recent: deque[SufficientStats] = deque(maxlen=PARTS - 1)
+        self._recent: deque[SufficientStats] = deque(maxlen=PARTS + 1)
+        self._starts: deque[int] = deque(maxlen=PARTS + 1)  # number of each group's first stride
         self._added = 0
         self._decided_since = 0  # strides before the current decisions
 
-    def newest(self, n: int) -> list[SufficientStats]:
-        """Return the sums of each of the newest `n` strides, or of all if fewer are stored."""
-        return list(self._recent)[max(len(self._recent) - n, 0) :]
+    @property
+    def n_strides(self) -> int:
+        """Number of strides added."""
+        return self._added
+
+    def newest(
+        self, n_records: float, n_labels: int, left_out: Collection[int]
+    ) -> tuple[list[SufficientStats], int]:
+        """Return the sums of the newest groups, and the number of their first stride.
+
+        These are as many as have at most `n_records` records, and more if these have fewer than
+        `n_labels` labels by annotators other than `left_out`.
+        """
+        first = len(self._recent)
+        counts = self._count_labels(left_out)
+        while first > 0:
+            n_records -= self._recent[first - 1].n_records
+            if n_records < 0 and n_labels <= 0:
+                break
+            first -= 1
+            n_labels -= counts[first]
+        return list(self._recent)[first:], [*self._starts, self._added][first]
+
+    def _count_labels(self, left_out: Collection[int]) -> list[int]:
+        """Return the number of labels in each group by annotators other than `left_out`."""
+        counts = [tally.n_labels for tally in self._recent]
+        if left_out and counts:
+            for outcome in self.outcomes.of_sources(left_out, self._starts[0]):
+                counts[bisect_right(self._starts, outcome.stride) - 1] -= 1
+        return counts
 
     def extend_classes(self, n_classes: int) -> None:
         """Extend the sums to `n_classes` classes; those of new classes are 0."""
@@ -273,20 +318,53 @@ class StrideSums:
         ids: Sequence[str],
         judged: EvaluatedRecords,
         waited: np.ndarray,
+        sources: np.ndarray,
         others: SufficientStats,
+        min_labels: int,
+        left_out: Collection[int],
     ) -> None:
         """Add the statistics of a stride: of the records `ids` (n,), and the sums `others`.
 
         `judged` are the records' predictions and final labels. `others` are the sums over records
-        that were scored elsewhere. `waited` (n,) is the delay of each label in records.
+        that were scored elsewhere. `waited` (n,) is the delay of each label in records, and
+        `sources` (n,) its annotator. The stride is added to the newest group if that has fewer than
+        `min_labels` labels by annotators other than `left_out`.
         """
         stride = SufficientStats(self.total.n_classes)
         stride.add(judged)
         stride.merge(others)
-        self.outcomes.add(ids, judged, waited, self._added)
         self.total.merge(stride)
-        self._recent.append(stride)
+        if self._recent and self._count_labels(left_out)[-1] < min_labels:
+            self._recent[-1].merge(stride)
+        else:
+            self._recent.append(stride)
+            self._starts.append(self._added)
+        self.outcomes.add(ids, judged, waited, sources, self._added)
         self._added += 1
+
+    def records_of(
+        self, sources: Collection[int], first_stride: int, decision_cost: DecisionCost
+    ) -> EvaluatedRecords:
+        """Return the stored records that the annotators `sources` labelled.
+
+        Only strides from `first_stride` on count. `decision_cost` computes
+        `EvaluatedRecords.decision_cost`.
+        """
+        found = self.outcomes.of_sources(sources, first_stride)
+        P = np.zeros((len(found), self.total.n_classes))
+        for row, outcome in zip(P, found, strict=True):
+            row[: len(outcome.P)] = outcome.P
+        cost = decision_cost(P)
+        if cost is not None:
+            cost[[one.stride < self._decided_since for one in found]] = np.nan
+        predicted = np.array([one.predicted for one in found], dtype=np.int64)
+        return EvaluatedRecords(
+            P,
+            predicted.reshape(-1, len(PREDICTORS)),
+            np.array([one.truth for one in found], dtype=np.int64),
+            np.array([one.others for one in found], dtype=np.float64),
+            cost,
+        )
 
     def correct_label(self, id: str, truth: int, decision_cost: DecisionCost) -> None:
         """Change the class index of the record `id` to `truth`; -1 retracts the label.
@@ -302,9 +380,8 @@ class StrideSums:
         if stride < self._decided_since:
             change.cost[:] = 0.0
         self.total.merge(change)
-        newest = stride - self._added  # -1 is the last
-        if -newest <= len(self._recent):
-            self._recent[newest].merge(change)
+        if (group := bisect_right(self._starts, stride)) > 0:
+            self._recent[group - 1].merge(change)
 
     def reset_costs(self) -> None:
         """Set the cost sums to 0, for new decisions."""
@@ -318,7 +395,7 @@ class StrideSums:
         state = {
             "outcomes": outcomes,
             "folded": self._added,
-            "strides": len(self._recent),
+            "strides": list(self._starts),
             "decided_since": self._decided_since,
         }
         arrays = {f"outcomes.{name}": array for name, array in counted.items()}
@@ -334,11 +411,13 @@ class StrideSums:
         self._added = state["folded"]
         self._decided_since = state["decided_since"]
         self._recent.clear()
-        for i in range(state["strides"]):
+        self._starts.clear()
+        for i, start in enumerate(state["strides"]):
+            self._starts.append(start)
             self._recent.append(SufficientStats.from_state(select_prefix(arrays, f"stride{i}.")))
 
 
-_KEPT = ("predicted", "chance", "design", "waits", "truth", "waited")
+_KEPT = ("predicted", "chance", "design", "waits", "truth", "waited", "source")
 
 _NEAR = 0.1
 """Difference in confidence at which the imputation weight of a label is halved."""
@@ -393,7 +472,7 @@ class PendingPredictions:
         new = self.rows[n:]  # of zeros
         new["P"][:, : P.shape[1]] = P
         new["predicted"], new["chance"], new["truth"] = predicted, propensity, -1
-        new["design"] = inclusion_probability
+        new["design"], new["source"] = inclusion_probability, UNKNOWN
         return self.first + n
 
     def _reserve_capacity(self, n: int, n_classes: int) -> None:
@@ -453,7 +532,7 @@ class PendingPredictions:
         """
         arrivals = cls()
         arrivals.append(ids, P, known["predicted"], known["chance"], known["design"])
-        for name in ("waits", "truth", "waited"):
+        for name in ("waits", "truth", "waited", "source"):
             arrivals.rows[name] = known[name]
         return arrivals
 
@@ -499,7 +578,7 @@ class PendingPredictions:
                 self.inverse_probability(slice(i, i + 1), block)[0],
             )
             told = row["predicted"].tolist(), int(row["truth"]), inverse_probability - 1.0
-            found.append(Outcome(-1, row["P"], *told, int(row["waited"])))
+            found.append(Outcome(-1, row["P"], *told, int(row["waited"]), int(row["source"])))
         return found
 
     def inverse_probability(self, rows: slice, block: int) -> np.ndarray:
@@ -533,6 +612,7 @@ def _pending_record_dtype(n_classes: int) -> np.dtype:
     - truth: the class, -1 where not known.
     - waits: whether the label may still arrive, or the record may still be requested.
     - waited: the delay of the label in records.
+    - source: the number of the label's annotator.
     """
     return np.dtype(
         [
@@ -543,6 +623,7 @@ def _pending_record_dtype(n_classes: int) -> np.dtype:
             ("truth", np.int64),
             ("waits", np.bool_),
             ("waited", np.int64),
+            ("source", np.int64),
         ],
         align=True,
     )

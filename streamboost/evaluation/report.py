@@ -27,7 +27,7 @@ requested mistakes made it so, and these are in the variance of the labels.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
@@ -78,6 +78,18 @@ class Estimate:
         """Return a copy with value and interval clipped to [low, high]."""
         value, a, b = (float(min(max(x, low), high)) for x in (self.value, self.low, self.high))
         return Estimate(value, a, b)
+
+    def widened_by(self, factor: float) -> "Estimate":
+        """Return a copy whose interval is `factor` times as wide, within [0, 1]."""
+        below, above = self.value - self.low, self.high - self.value
+        found = Estimate(self.value, self.value - factor * below, self.value + factor * above)
+        return found.clipped_to(0.0, 1.0)
+
+    def extended_to(self, other: "Estimate | None") -> "Estimate":
+        """Return a copy whose interval contains that of `other`, too."""
+        if other is None:
+            return self
+        return Estimate(self.value, min(self.low, other.low), max(self.high, other.high))
 
     def shifted_to(self, value: float) -> "Estimate":
         """Return a copy with this value; the interval is shifted with it."""
@@ -341,6 +353,14 @@ class Report:
     committee_alone
         Metrics of the committee without other experts; None if its predictions are not known, as
         with distributed scoring.
+    anytime_accuracy
+        The accuracy with its confidence sequence: these intervals hold the accuracy at all times
+        together in 95 % of all runs.
+    left_out
+        Annotators whose labels the metrics leave out, as they disagree with the predictions more
+        often than the others' labels do (`AnnotatorErrors`).
+    accuracy_with_left_out
+        The accuracy with the labels of all annotators; None if no annotator is left out.
     """
 
     records: int
@@ -355,6 +375,21 @@ class Report:
     confusion: tuple[tuple[float, ...], ...] | None
     cost: Estimate | None = None
     committee_alone: PredictorMetrics | None = None
+    anytime_accuracy: Estimate | None = None
+    left_out: tuple[str, ...] = ()
+    accuracy_with_left_out: Estimate | None = None
+
+    def with_accuracy_of(self, other: "Report") -> "Report":
+        """Return a copy whose intervals of the accuracy contain those of `other`, too."""
+        accuracy, anytime = self.committee.accuracy, self.anytime_accuracy
+        if accuracy is None or anytime is None:
+            return self
+        accuracy = accuracy.extended_to(other.committee.accuracy)
+        return replace(
+            self,
+            committee=replace(self.committee, accuracy=accuracy),
+            anytime_accuracy=anytime.extended_to(other.anytime_accuracy),
+        )
 
     def update_river_metric(self, metric: Any) -> Any:
         """Update a fresh River `metric` with the estimated confusion matrix, and return it.
@@ -384,12 +419,18 @@ class Report:
         return metric
 
 
-def make_report(tally: SufficientStats, labels: Sequence[Label], waiting: int) -> Report:
-    """Return the report of the sums `tally`, for classes `labels` and `waiting` open requests."""
+def make_report(
+    tally: SufficientStats, labels: Sequence[Label], waiting: int, anytime_factor: float
+) -> Report:
+    """Return the report of the sums `tally`, for classes `labels` and `waiting` open requests.
+
+    The confidence sequence of the accuracy is `anytime_factor` times as wide as its interval.
+    """
     answered = tally.n_records - tally.n_unlabelled
     judged = [_predictor_metrics(tally, j, answered) for j in range(len(PREDICTORS))]
     alone = PREDICTORS.index("committee_alone")
     bins, loss = tally.means[:BINS], tally.means[BINS]
+    accuracy = judged[0].accuracy
     cells = _confusion_totals(tally, 0)
     return Report(
         records=int(tally.n_records),
@@ -404,6 +445,7 @@ def make_report(tally: SufficientStats, labels: Sequence[Label], waiting: int) -
         confusion=None if cells is None else tuple(tuple(row) for row in cells.tolist()),
         cost=_estimate_mean(tally.cost[0], 0.0, np.inf),
         committee_alone=judged[alone] if _has_all_predictions(tally, alone) else None,
+        anytime_accuracy=accuracy and accuracy.widened_by(anytime_factor),
     )
 
 

@@ -149,6 +149,11 @@ class SufficientStats:
         return float(self.sums["counts"][0])
 
     @property
+    def n_labels(self) -> int:
+        """Number of records with a known label."""
+        return int(self.sums["counts"][1])
+
+    @property
     def n_unlabelled(self) -> float:
         """Number of records without a known label."""
         return float(self.sums["counts"][0] - self.sums["counts"][1])
@@ -418,14 +423,15 @@ class BatchSums:
         ends = [end for end, _ in self._waiting]
         return n_final if not ends or ends[-1] <= n_final else self.complete_batches(n_final)[0]
 
-    def count_oldest_batches(self, first: int, records: float) -> tuple[int, int]:
+    def count_oldest_batches(self, first: int, records: float, limit: int) -> tuple[int, int]:
         """Return how many oldest batches have `records` records together, and the last one's `end`.
 
-        The records are numbered from `first` on.
+        The records are numbered from `first` on. Batches with the record `limit` or newer ones are
+        not counted.
         """
         start, n = first, 0
         for end, tally in self._waiting:
-            if records <= 0.0:
+            if records <= 0.0 or end > limit:
                 break
             records -= tally.n_records + end - start
             start, n = end, n + 1

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 
 from streamboost.checks import Label
+from streamboost.evaluation.annotator_errors import MOST_SOURCES
 from streamboost.learner.labelled_rows import AnnotatedRow
 
-__all__ = ["MOST_SOURCES", "Annotator", "Annotators", "confident_label", "estimate_reliability"]
-
-MOST_SOURCES = 1_000
-"""Largest number of annotators counted separately, so that new names cannot fill the memory."""
+__all__ = ["Annotator", "Annotators", "confident_label", "estimate_reliability"]
 
 _OTHERS = "further names"
 

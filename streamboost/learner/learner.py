@@ -566,7 +566,9 @@ class StreamLearner:
         again = self._find_second_labels(ids, taught)
         new = [i for i in taught if i not in again]
         predictions = [self.evaluator.pending_prediction(id) for id in ids]
-        self.evaluator.add_labels([ids[i] for i in new], [labels[i] for i in new])
+        self.evaluator.add_labels(
+            [ids[i] for i in new], [labels[i] for i in new], [who[i] for i in new]
+        )
         started: list[Training] = []
         for i in taught:
             if i in again:

@@ -150,7 +150,7 @@ def tally_of(mistakes, chance=0.05, n=4000, seed=0):
 
 
 def figures_of(*arguments, **settings):
-    return make_report(tally_of(*arguments, **settings), ["a", "b", "c"], 0)
+    return make_report(tally_of(*arguments, **settings), ["a", "b", "c"], 0, 1.5)
 
 
 def test_labels_without_a_mistake_leave_room_for_some():

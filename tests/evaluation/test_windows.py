@@ -399,3 +399,43 @@ def test_a_state_survives_the_file_that_snapshots_are_kept_in(tmp_path):
     for evaluation in (kept, resumed):
         stream.feed(evaluation, start=500)
     assert kept.to_json() == resumed.to_json()
+
+
+@pytest.mark.parametrize("batch", [20, 500])
+def test_the_window_has_enough_labels_and_no_more_records_than_it_needs(batch):
+    rng = np.random.default_rng(8)
+    n = 30_000
+    stream = made(8, n)
+    stream.propensity = np.where(rng.random(n) < 0.01, 0.01, np.nan)
+    evaluation = Evaluation(100, window=1_000, min_labels=50)
+    for start in range(0, n, 500):
+        stream.feed(evaluation, batch=batch, start=start, stop=start + 500)
+        whole, recent = evaluation.both_reports()
+        assert recent.answered >= min(whole.answered, 50)
+        assert recent.records >= min(whole.records, 900)
+        assert recent.answered <= 50 + 10 + 10  # a group more, and labels of one stride more
+
+
+def test_where_labels_are_frequent_the_window_is_one_of_records():
+    stream = everything(n=5_000)
+    evaluation = stream.feed(Evaluation(window=1_000, min_labels=50))
+    assert 900 <= evaluation.recent().records <= 1_000
+
+
+def test_a_correction_reaches_the_group_of_its_record():
+    rng = np.random.default_rng(9)
+    stream = made(9, n := 8_000)
+    stream.propensity = np.where(rng.random(n) < 0.02, 0.02, np.nan)
+    evaluations = [stream.feed(Evaluation(50, window=500, min_labels=60)) for _ in range(2)]
+    asked = np.flatnonzero(stream.propensity > 0)
+    first = evaluations[0].recent().records
+    in_window = [i for i in asked if i >= n - first + 100]
+    for i in in_window:
+        evaluations[1].correct_label(str(i), int(stream.y[i]), int(stream.predicted[i]))
+    before, after = (one.recent() for one in evaluations)
+    assert after.committee.naive_accuracy.value > before.committee.naive_accuracy.value
+    assert after.answered == before.answered
+    outside = [i for i in asked if i < n - first - 600][-20:]
+    for i in outside:
+        evaluations[1].correct_label(str(i), int(stream.y[i]), int(stream.predicted[i]))
+    assert evaluations[1].recent() == after

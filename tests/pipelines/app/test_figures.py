@@ -29,9 +29,20 @@ def test_every_figure_stands_beside_its_interval_and_the_baselines():
     assert NO_FIGURE not in text
 
 
+def test_who_is_left_out_is_told_with_what_the_labels_would_change():
+    found = judged(200, asked=True)
+    before = found["since_start"]["committee"]["accuracy"]
+    for part in ("since_start", "recent"):
+        found[part] |= {"left_out": ["eve"], "accuracy_with_left_out": before}
+    moved, named = [line for line in metric_lines(found) if "all labels" in line or "eve" in line]
+    assert moved.startswith(f"    with all labels {before['value']:.3f}")
+    assert named.startswith("    left out        eve: ")
+    assert not any("all labels" in line for line in metric_lines(judged(200, asked=True)))
+
+
 def test_where_no_answer_tells_no_figure_is_shown():
     lines = list(metric_lines(judged(50, asked=False)))
-    assert sum(NO_FIGURE in line for line in lines) == 7
+    assert sum(NO_FIGURE in line for line in lines) == 8
     assert not any("classes since" in line for line in lines)
 
 

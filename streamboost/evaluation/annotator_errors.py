@@ -1,0 +1,149 @@
+"""Annotators whose labels disagree with the predictions more often than the others' labels do."""
+
+from math import log
+from typing import Any
+
+import numpy as np
+
+__all__ = ["LARGEST_SHARE", "MOST_SOURCES", "UNKNOWN", "AnnotatorErrors"]
+
+MOST_SOURCES = 1_000
+"""Largest number of annotators counted separately, so that new names cannot fill the memory."""
+
+UNKNOWN = -1
+"""Number of labels without an annotator, and of annotators beyond `MOST_SOURCES`."""
+
+_BLOCK = 20
+"""Number of consecutive labels within which annotators are compared."""
+
+_GOOD, _BAD = 0.03, 0.3
+"""Error rates of the likelihood ratio that scores a label."""
+
+_MOST = 2.5
+"""Largest score of one label, about that of a label with probability 0."""
+
+_LEAVE, _RETURN = 2.5, 1.5
+"""Standard errors above the others' mean from which an annotator is left out, and below which the
+annotator counts again."""
+
+_SUSPECT = 1.2
+"""Standard errors from which the interval of the accuracy contains that without the annotator."""
+
+LARGEST_SHARE = 0.6
+"""Share of the labels that all left-out annotators together stay below. It is more than half, as
+one of two annotators with equal shares may have the larger one."""
+
+
+class AnnotatorErrors:
+    """Finds annotators whose labels are wrong more often than those of the others.
+
+    The score of a label is the log likelihood ratio of two error rates, given the probabilities
+    predicted on arrival. A wrong label of a record that was predicted with confidence raises it
+    most. Scores are compared within blocks of 20 consecutive labels and added over the blocks, as
+    in the test of Mantel and Haenszel (1959). So a change of the stream, after which all labels
+    disagree, affects all annotators of that time alike. This assumes that annotators of the same
+    time receive equally difficult records.
+
+    Attributes
+    ----------
+    names
+        The annotators by number.
+    left_out
+        Numbers of the annotators that the estimates leave out now.
+    suspect
+        Number of the least reliable annotator who is not left out, if the labels show a weak sign
+        of errors; else None.
+
+    Examples
+    --------
+    >>> errors, P = AnnotatorErrors(), np.array([0.9, 0.1])
+    >>> for i in range(100):
+    ...     errors.observe(errors.number("ann"), P, 0)
+    ...     errors.observe(errors.number("bob"), P, 0)
+    ...     errors.observe(errors.number("eve"), P, i % 2)
+    >>> [errors.names[i] for i in errors.left_out]
+    ['eve']
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.left_out: frozenset[int] = frozenset()
+        self.suspect: int | None = None
+        self._numbers: dict[str, int] = {}
+        self._block: list[tuple[int, float]] = []
+        self._sums = np.zeros((0, 3))  # by annotator: labels, excess of the score, its variance
+
+    def number(self, name: str | None) -> int:
+        """Return the number of the annotator `name`; a new annotator is added."""
+        if not name:
+            return UNKNOWN
+        if name not in self._numbers:
+            if len(self.names) >= MOST_SOURCES:
+                return UNKNOWN
+            self._numbers[name] = len(self.names)
+            self.names.append(name)
+            self._sums = np.concatenate([self._sums, np.zeros((1, 3))])
+        return self._numbers[name]
+
+    def observe(self, annotator: int, P: np.ndarray, label: int) -> None:
+        """Score a label, the class index `label`, given the probabilities `P` (K,)."""
+        n_others = max(len(P) - 1, 1)
+        right = float(P[label]) if label < len(P) else 0.0
+        good, bad = (
+            (1.0 - rate) * right + rate * (1.0 - right) / n_others for rate in (_GOOD, _BAD)
+        )
+        score = min(log(bad / good), _MOST) if good > 0.0 else _MOST
+        self._block.append((annotator, score))
+        if len(self._block) == _BLOCK:
+            self._add_block()
+
+    def _add_block(self) -> None:
+        """Compare the annotators of the block, add the result to the sums, and start a new one."""
+        who, scores = (np.array(column) for column in zip(*self._block, strict=True))
+        self._block = []
+        mean, variance = scores.mean(), scores.var(ddof=1)
+        for annotator in np.unique(who[who != UNKNOWN]).tolist():
+            own = who == annotator
+            n = np.count_nonzero(own)
+            self._sums[annotator] += (
+                n,
+                scores[own].sum() - n * mean,
+                variance * n * (_BLOCK - n) / _BLOCK,
+            )
+        self._update_unreliable()
+
+    def _update_unreliable(self) -> None:
+        """Choose the annotators to leave out, the most significant first, within the limit."""
+        labels, excess, variance = self._sums.T
+        z = excess / np.sqrt(np.maximum(variance, np.finfo(float).tiny))
+        left_out: list[int] = []
+        self.suspect = None
+        room = LARGEST_SHARE * labels.sum()
+        for annotator in np.argsort(-z, kind="stable").tolist():
+            room -= labels[annotator]
+            if z[annotator] < _SUSPECT or room <= 0.0:
+                break
+            if z[annotator] < (_RETURN if annotator in self.left_out else _LEAVE):
+                self.suspect = annotator
+                break
+            left_out.append(annotator)
+        self.left_out = frozenset(left_out)
+
+    def state(self) -> dict[str, Any]:
+        """Return the mutable state for `resume`, as JSON values."""
+        return {
+            "names": self.names,
+            "left_out": sorted(self.left_out),
+            "suspect": self.suspect,
+            "block": self._block,
+            "sums": self._sums.tolist(),
+        }
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Set the state to one that the method `state` returned."""
+        self.names = list(state["names"])
+        self._numbers = {name: i for i, name in enumerate(self.names)}
+        self.left_out = frozenset(state["left_out"])
+        self.suspect = state["suspect"]
+        self._block = [(int(who), float(score)) for who, score in state["block"]]
+        self._sums = np.array(state["sums"], dtype=float).reshape(-1, 3)
