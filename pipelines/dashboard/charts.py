@@ -140,13 +140,11 @@ def accuracy_curves(view: StatusSnapshot) -> Curves:
     repeated = [_rounded_metric_value(one) for one in _metric_series(view, "repeat_last")]
     if not any(one is not None for one in (*unbiased, *naive, *repeated)):
         return Curves(_missing_accuracy_text(view))
-    bands = [
-        [[_rounded_estimate_entry(one, end) for one in part] for end in ("low", "high")]
-        for part in (anytime, found)
-    ]
+    low, high = _bounds(found)
+    lowest, highest = _bounds(anytime)
     series = (
-        Series("at all times", unbiased, "series-1", *bands[0]),
-        Series("unbiased", unbiased, "series-1", *bands[1]),
+        Series("at all times", unbiased, "series-1", lowest, highest),
+        Series("unbiased", unbiased, "series-1", low, high),
         Series("naive", naive, "series-2", dash="dashed"),
         Series("baseline", repeated, "grey", dash="dotted"),
     )
@@ -317,6 +315,16 @@ def _last_value_text(
 
 def _metric_series(view: StatusSnapshot, metric: str) -> list[Any]:
     return [point.get(metric) for point in view.points]
+
+
+def _bounds(
+    estimates: Sequence[Mapping[str, Any] | None],
+) -> tuple[list[float | None], list[float | None]]:
+    """Return the lower and the upper bounds of `estimates`, with four decimals."""
+    low, high = (
+        [_rounded_estimate_entry(one, end) for one in estimates] for end in ("low", "high")
+    )
+    return low, high
 
 
 def _rounded_estimate_entry(estimate: Mapping[str, Any] | None, key: str) -> float | None:
