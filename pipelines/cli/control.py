@@ -26,6 +26,7 @@ class ControlCommand(StrEnum):
     merge = "merge"
     unmerge = "unmerge"
     drop = "drop"
+    retract = "retract"
     decide = "decide"
 
 
@@ -42,6 +43,9 @@ def control(
     new: Annotated[
         bool, typer.Option("--new", help="Allow a class in merge or decide that is not known yet.")
     ] = False,
+    annotator: Annotated[
+        str | None, typer.Option(help="Name the annotator whose labels retract takes back.")
+    ] = None,
 ) -> None:
     """Send a command to a pipeline for its next batch.
 
@@ -51,7 +55,9 @@ def control(
     labels continue. resume ends a pause. retrain trains a new committee now. merge CLASS OTHER
     merges a class into another, such as a misspelt one into the correct one. drop CLASS removes a
     class and its labels. Both apply to future labels, too. unmerge CLASS undoes a merge: labels
-    that were given as CLASS get this class again, while their records are kept. decide
+    that were given as CLASS get this class again, while their records are kept. retract
+    --annotator NAME takes back all labels of a person so far, and retrains; labels of others on
+    the same records stay. decide
     costs.TRUE.DECIDED=10 ..., or threshold.CLASS=0.9 ..., replaces [decision] from now on, until
     the file changes; decide without arguments ends decisions.
     """
@@ -67,14 +73,16 @@ def control(
     if pipeline_name(state) is None:
         raise ConfigurationError(f"{config.state} holds no state: run the pipeline first")
     refuse_other_pipeline(config, state)
-    order = _build_command(command, about or [], new=new)
+    order = _build_command(command, about or [], new=new, annotator=annotator)
     with closing(StatusReader(config.state)) as status:
         refuse_unknown_names(config.state, order, status.documents())
     queue_command(config.state, order)
     print_lines(f"{order}: {config.name} does so with its next batch, running or when it next runs")
 
 
-def _build_command(command: ControlCommand, arguments: list[str], *, new: bool) -> "Command":
+def _build_command(
+    command: ControlCommand, arguments: list[str], *, new: bool, annotator: str | None
+) -> "Command":
     from streamboost.pipelines.state.commands import KINDS, Command
 
     kind = next(kind for kind in KINDS if kind == command.value)
@@ -84,10 +92,11 @@ def _build_command(command: ControlCommand, arguments: list[str], *, new: bool) 
         label, into = [*arguments, None, None][:2]
         return Command(kind, label=label, into=into, new=new)
     if len(arguments) <= 1 and all(one.isdecimal() for one in arguments):
-        return Command(kind, int(arguments[0]) if arguments else None, new=new)
+        version = int(arguments[0]) if arguments else None
+        return Command(kind, version, new=new, annotator=annotator)
     raise ConfigurationError(
         f"{kind} {' '.join(arguments)}: rollback takes the number of a version, merge two classes, "
-        "unmerge and drop one, and the other commands nothing"
+        "unmerge and drop one, retract --annotator NAME, and the other commands nothing"
     )
 
 

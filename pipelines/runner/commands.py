@@ -11,6 +11,7 @@ from streamboost.pipelines.runner.pipeline import Pipeline, build_decisions
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.naming import (
     refuse_unconfirmed_class,
+    refuse_unknown_annotator,
     refuse_unknown_class,
     to_label,
 )
@@ -55,6 +56,8 @@ def validate_command(pipeline: Pipeline, command: Command, classes: LabelMapping
         raise StateError(f"[model] serves, which knows no {command.command}")
     if command.version is not None:
         pipeline.versions.load_into_memory(command.version)
+    if command.annotator is not None:
+        refuse_unknown_annotator(command.annotator, pipeline.learner.annotators.to_json())
     if command.label is not None:
         _validate_class_command(pipeline, command, classes)
     if command.decision is not None:

@@ -671,6 +671,30 @@ class LabelJoin:
         labelled_batch.current_labels[id] = label
         self._set_remembered_label(id, label)
 
+    def retract_labels_of(
+        self,
+        source: str,
+        votes: Mapping[str, VoteHistory],
+        labelled_batch: LabelledBatch,
+        learned: LearnedLabels,
+    ) -> int:
+        """Take back the labels of an annotator; return from how many records.
+
+        `votes` has all votes, by id, on the records with a vote of `source`. Votes of others are
+        given again, in their order. Pending labels of `source` are removed.
+        """
+        found = {id: one.votes for id, one in votes.items() if learned.label_of(id) is not None}
+        for id, here in found.items():
+            self._apply_correction(labelled_batch, id, None, None, learned)
+            for other, label in here:
+                if other != source:
+                    self._apply_correction(labelled_batch, id, label, other, learned)
+        kept = [one for one in self._pending_labels if one.source != source]
+        n_pending = len(self._pending_labels) - len(kept)
+        self.counts.retracted += n_pending
+        self._pending_labels = PendingLabels(kept)
+        return len(found) + n_pending
+
     def _must_not_answer(self, id: str, source: str | None) -> bool:
         request = self._requests.get(id)
         return request is not None and source in (request.excluded_annotators or ())

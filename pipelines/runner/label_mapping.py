@@ -161,6 +161,15 @@ class LabelMapping:
         if label in self._merged_into:
             self._originals[id] = earlier[id]
 
+    def remove_votes_of(self, source: str) -> None:
+        """Remove the votes of an annotator from the original labels."""
+        for id, history in list(self._originals.items()):
+            votes = [vote for vote in history.votes if vote[0] != source]
+            if not votes:
+                del self._originals[id]
+            elif len(votes) < len(history.votes):
+                self._originals[id] = VoteHistory(votes)
+
     def remove_original_labels(self, ids: Iterable[str], n_pending: Callable[[str], int]) -> None:
         """Remove the original labels of earlier records with the same ids as new records.
 

@@ -136,12 +136,15 @@ class Pipeline:
         unusable = self._add_initial_data(inputs, joined)
         again = self._open_relabel_requests()
         requested = self._encode_requests(asked, again, records, scored)
+        is_retracted = self._retract_labels(inputs.commands, joined)
         unread = self._join_labels(came, joined, damaged)
         self.on_stage_end("join")
         with (
             defer_training(self.learner.trainer, started) if inputs.initial_data else nullcontext()
         ):
             started += joined.train(self.learner, self.batch_time_ms)
+            if is_retracted:
+                started += self.learner.retrain_on_changed_labels()
             if self.models is not None:
                 self.models.learn(joined.ids, joined.labels, joined.values, self.schema.label_kind)
         self.on_stage_end("learn")
@@ -273,11 +276,32 @@ class Pipeline:
             _log.info(
                 "batch %d obeys: %s", self.sequence, command, extra={"event": "command_applied"}
             )
+            if command.annotator is not None:  # its labels are taken back with those of the batch
+                continue
             if command.label is None:
                 started += _apply_model_command(command, self.learner, self.versions)
             else:
                 started += self._apply_class_command(command)
         return started
+
+    def _retract_labels(self, commands: Sequence[Command], labelled_batch: LabelledBatch) -> bool:
+        """Take back the labels of the annotators that `commands` name; return whether any came."""
+        n_retracted = 0
+        for command in commands:
+            if command.annotator is not None:
+                source = command.annotator
+                self.classes.remove_votes_of(source)
+                votes = self.learner.votes_with(source)
+                n = self.join.retract_labels_of(source, votes, labelled_batch, self.learner)
+                n_retracted += n
+                _log.info(
+                    "batch %d: the labels of %r on %d records are taken back",
+                    self.sequence,
+                    source,
+                    n,
+                    extra={"event": "labels_retracted"},
+                )
+        return n_retracted > 0
 
     def _apply_class_command(self, command: Command) -> tuple[Training, ...]:
         """Merge or drop a class, or undo a merge; return the trainings started."""

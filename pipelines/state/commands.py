@@ -30,7 +30,16 @@ __all__ = ["KINDS", "Command", "CommandSource", "decode_commands", "queue_comman
 _log = logging.getLogger(__name__)
 
 Kind = Literal[
-    "promote", "rollback", "pause", "resume", "retrain", "merge", "unmerge", "drop", "decide"
+    "promote",
+    "rollback",
+    "pause",
+    "resume",
+    "retrain",
+    "merge",
+    "unmerge",
+    "drop",
+    "retract",
+    "decide",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -54,6 +63,8 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     merge     merges class `label` into class `into`, for future labels too
     unmerge   undoes the merge of `label`: its original labels get their class back
     drop      removes class `label` and its labels, for future labels too
+    retract   takes back the labels that `annotator` gave so far, and retrains; the labels of others
+              stay
     decide    makes decisions by `decision` (`Decisions`), until the configuration changes its
               decisions; an empty `decision` ends decisions
     ========  ==================================================================================
@@ -67,6 +78,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     into: str | None = None
     decision: dict[str, Any] | None = None
     new: bool = False
+    annotator: str | None = None
 
     def __post_init__(self) -> None:
         if (self.version is None) == (self.command == "rollback"):
@@ -83,6 +95,11 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.new and self.command not in ("merge", "decide"):
             raise ConfigurationError(
                 f"{self.command} with new: only merge and decide name classes that may be new"
+            )
+        if bool(self.annotator) != (self.command == "retract"):
+            raise ConfigurationError(
+                f"{self.command} with the annotator {self.annotator!r}: retract needs the name of "
+                "one whose labels are taken back, and the other commands take none"
             )
         wanted = {"merge": 2, "unmerge": 1, "drop": 1}.get(self.command, 0)
         given = [name for name in (self.label, self.into) if name is not None]
@@ -105,7 +122,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     def __str__(self) -> str:
         decision = None if self.decision is None else msgspec.json.encode(self.decision).decode()
         new = "--new" if self.new else None
-        about = (self.version, self.label, self.into, decision, new)
+        about = (self.version, self.label, self.into, self.annotator, decision, new)
         return " ".join([self.command, *(str(one) for one in about if one is not None)])
 
 

@@ -21,6 +21,7 @@ from streamboost.pipelines.state.versions import CommitteeStore
 
 __all__ = [
     "refuse_unconfirmed_class",
+    "refuse_unknown_annotator",
     "refuse_unknown_class",
     "refuse_unknown_names",
     "refuse_unmerged_class",
@@ -95,6 +96,16 @@ def refuse_unconfirmed_class(
         raise StateError(f"the new class {label!r} {fault}")
 
 
+def refuse_unknown_annotator(name: str, known: Collection[str]) -> None:
+    """Raise StateError if no label has come from the annotator `name`; suggest a similar name."""
+    if name in known:
+        return
+    near = nearest_class(name, known, _ALIKE)
+    names = f": there are {_list_classes(sorted(known))}" if known else ": no label names one"
+    hint = names if near is None else f"; did you mean {near!r}?"
+    raise StateError(f"there are no labels of the annotator {name!r}{hint}")
+
+
 def refuse_unmerged_class(label: Label, merged_classes: Collection[Label]) -> None:
     """Raise StateError if `label` is not in `merged_classes`, which were merged into others."""
     if label not in merged_classes:
@@ -109,7 +120,7 @@ def refuse_unmerged_class(label: Label, merged_classes: Collection[Label]) -> No
 def refuse_unknown_names(
     state_folder: Path, command: Command, documents: Mapping[str, Any]
 ) -> None:
-    """Raise StateError if a command names an unknown version or class.
+    """Raise StateError if a command names an unknown version, class or annotator.
 
     `documents` are the published status documents of the pipeline with the state folder
     `state_folder`; without documents, only the files of versions are checked. Documents may be a
@@ -123,6 +134,8 @@ def refuse_unknown_names(
         if command.version not in kept and (learner or not files.is_running()):
             names = ", ".join(map(str, sorted(kept))) or "none"
             raise StateError(f"version {command.version} is not kept: there are {names}")
+    if command.annotator is not None and documents:
+        refuse_unknown_annotator(command.annotator, documents.get("annotators") or {})
     known, kind = learner.get("known_classes"), (documents.get("pipeline") or {}).get("label_type")
     if known is None or kind not in get_args(LabelKind):
         return

@@ -21,6 +21,7 @@ probabilities of the requests correct this bias. A record's label may arrive lat
 """
 
 from collections.abc import Collection, Sequence
+from copy import copy
 from dataclasses import asdict, replace
 from math import ceil
 from typing import Any, NamedTuple
@@ -492,37 +493,57 @@ class Evaluation:
             factor = factor_since_start(n_since_start)
         else:
             factor = factor_of_window(n_since_start, total.n_labels)
-        errors, labels = self.annotator_errors, list(self.class_indices)
-        report = make_report(total, labels, pending.n_open, factor)
+        errors = self.annotator_errors
+
+        def report_of(sums: SufficientStats) -> Report:
+            return make_report(sums, list(self.class_indices), pending.n_open, factor)
+
+        def report_without(sources: Collection[int]) -> Report:
+            rest = copy(total)
+            rest.merge(self._effect_of_sources(window, sources), times=-1.0)
+            return report_of(rest)
+
+        report = report_of(total)
         if errors.left_out:
-            total.merge(self._effect_of_labels(window, errors.left_out), times=-1.0)
             report = replace(
-                make_report(total, labels, pending.n_open, factor),
+                report_without(errors.left_out),
                 left_out=tuple(errors.names[i] for i in sorted(errors.left_out)),
                 accuracy_with_left_out=report.committee.accuracy,
             )
         if errors.suspect is not None:
-            total.merge(self._effect_of_labels(window, [errors.suspect]), times=-1.0)
-            report = report.with_accuracy_of(make_report(total, labels, pending.n_open, factor))
+            report = report.with_accuracy_of(report_without({*errors.left_out, errors.suspect}))
         return report
 
-    def _effect_of_labels(self, window: _Window, sources: Collection[int]) -> SufficientStats:
-        """Return by how much the sums over `window` would change without the labels of `sources`.
+    def _effect_of_sources(self, window: _Window, sources: Collection[int]) -> SufficientStats:
+        """Return what is to be subtracted from the sums over `window` to leave out `sources`.
 
-        The result is to be subtracted.
+        The records that these annotators labelled become records without a label. The others
+        represent them: their inclusion probability is multiplied by their share of the labels.
         """
-        groups = [self._strides.records_of(sources, window.first_stride, self._decision_costs)]
+        stored, annotators = self._strides.labelled_records(
+            window.first_stride, self._decision_costs
+        )
+        groups, who = [stored], [annotators]
         covered = self._n_records_in_estimates()
         for at in range(window.first_row, covered, self._stride):
             rows = slice(at, min(at + self._stride, covered))
-            moved = np.isin(self._queue.rows["source"][rows], list(sources))
-            groups.append(_select_records(self._evaluated_records(rows), moved))
+            groups.append(self._evaluated_records(rows))
+            who.append(self._queue.rows["source"][rows])
         records = _concatenate_records(groups)
+        is_out = np.isin(np.concatenate(who), list(sources))[records.truth >= 0]
         records = _select_records(records, records.truth >= 0)
-        change, without = (SufficientStats(len(self._known)) for _ in range(2))
-        change.add(records)
-        without.add(replace(records, truth=np.full(len(records.truth), -1)))
-        change.merge(without, times=-1.0)
+        weight = records.others + 1.0
+        share = weight[is_out].sum() / max(weight.sum(), 1.0)
+        left_out, kept = (_select_records(records, mask) for mask in (is_out, ~is_out))
+        change = SufficientStats(len(self._known))
+        for part, times in (
+            (records, 1.0),
+            (replace(left_out, truth=np.full(len(left_out.truth), -1)), -1.0),
+            (replace(kept, others=weight[~is_out] / max(1.0 - share, 1e-9) - 1.0), -1.0),
+        ):
+            sums = SufficientStats(len(self._known))
+            sums.add(part)
+            change.merge(sums, times=times)
         return change
 
     def _sum_pending_records(self, first_row: int, first_batch: int) -> "_PendingSums":

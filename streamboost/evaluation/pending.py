@@ -7,7 +7,7 @@ records in groups (strides) and keeps the prediction and label of each for label
 
 from bisect import bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -167,10 +167,9 @@ class Outcomes:
         """Return the newest `n` outcomes, or all if there are fewer."""
         return list(islice(reversed(self._kept.values()), n))
 
-    def of_sources(self, sources: Container[int], first_stride: int) -> list[Outcome]:
-        """Return the outcomes labelled by the annotators `sources`, from `first_stride` on."""
-        kept = self._kept.values()
-        return [one for one in kept if one.source in sources and one.stride >= first_stride]
+    def from_stride(self, first: int) -> list[Outcome]:
+        """Return the outcomes in the stride `first` and later ones."""
+        return [one for one in self._kept.values() if one.stride >= first]
 
     def add(
         self,
@@ -304,8 +303,9 @@ class StrideSums:
         """Return the number of labels in each group by annotators other than `left_out`."""
         counts = [tally.n_labels for tally in self._recent]
         if left_out and counts:
-            for outcome in self.outcomes.of_sources(left_out, self._starts[0]):
-                counts[bisect_right(self._starts, outcome.stride) - 1] -= 1
+            for outcome in self.outcomes.from_stride(self._starts[0]):
+                if outcome.source in left_out:
+                    counts[bisect_right(self._starts, outcome.stride) - 1] -= 1
         return counts
 
     def extend_classes(self, n_classes: int) -> None:
@@ -342,15 +342,14 @@ class StrideSums:
         self.outcomes.add(ids, judged, waited, sources, self._added)
         self._added += 1
 
-    def records_of(
-        self, sources: Collection[int], first_stride: int, decision_cost: DecisionCost
-    ) -> EvaluatedRecords:
-        """Return the stored records that the annotators `sources` labelled.
+    def labelled_records(
+        self, first_stride: int, decision_cost: DecisionCost
+    ) -> tuple[EvaluatedRecords, np.ndarray]:
+        """Return the stored records from `first_stride` on, and the annotator of each (n,).
 
-        Only strides from `first_stride` on count. `decision_cost` computes
-        `EvaluatedRecords.decision_cost`.
+        `decision_cost` computes `EvaluatedRecords.decision_cost`.
         """
-        found = self.outcomes.of_sources(sources, first_stride)
+        found = self.outcomes.from_stride(first_stride)
         P = np.zeros((len(found), self.total.n_classes))
         for row, outcome in zip(P, found, strict=True):
             row[: len(outcome.P)] = outcome.P
@@ -358,13 +357,14 @@ class StrideSums:
         if cost is not None:
             cost[[one.stride < self._decided_since for one in found]] = np.nan
         predicted = np.array([one.predicted for one in found], dtype=np.int64)
-        return EvaluatedRecords(
+        records = EvaluatedRecords(
             P,
             predicted.reshape(-1, len(PREDICTORS)),
             np.array([one.truth for one in found], dtype=np.int64),
             np.array([one.others for one in found], dtype=np.float64),
             cost,
         )
+        return records, np.array([one.source for one in found], dtype=np.int64)
 
     def correct_label(self, id: str, truth: int, decision_cost: DecisionCost) -> None:
         """Change the class index of the record `id` to `truth`; -1 retracts the label.

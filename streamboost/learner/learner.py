@@ -840,7 +840,7 @@ class StreamLearner:
                 if row.votes:
                     after = resolve_label("vote", row.votes, before)
                     changed = self._relabel_row(id, row, before, after) or changed
-        return self._retrain_on_changed_labels() if changed else trainer.start_due_training()
+        return self.retrain_on_changed_labels() if changed else trainer.start_due_training()
 
     def votes_on(self, id: str) -> VoteHistory | None:
         """Return the votes on a record and its label; None if no row of the record is stored."""
@@ -849,6 +849,14 @@ class StreamLearner:
             return None
         row, _, label = found
         return VoteHistory([*row.votes], len(row.votes), label)
+
+    def votes_with(self, source: str) -> dict[str, VoteHistory]:
+        """Return votes and label of the records with a vote of an annotator, by id."""
+        return {
+            id: VoteHistory(list(row.votes), len(row.votes), now)
+            for id, row, now in self._rows.annotated_rows()
+            if any(who == source for who, _ in row.votes)
+        }
 
     def votes_on_class(self, label: Label) -> dict[str, VoteHistory]:
         """Return votes and label of the records with a vote for the class `label`, by id."""
@@ -885,9 +893,9 @@ class StreamLearner:
                 continue
             row.votes, after = history.replay(self.on_conflict or "first")
             changed = self._relabel_row(id, row, before, after) or changed
-        return self._retrain_on_changed_labels() if changed else self.trainer.start_due_training()
+        return self.retrain_on_changed_labels() if changed else self.trainer.start_due_training()
 
-    def _retrain_on_changed_labels(self) -> tuple[Training, ...]:
+    def retrain_on_changed_labels(self) -> tuple[Training, ...]:
         """Retrain experts and committee after labels of many rows changed; return trainings."""
         trainer = self.trainer
         if self.features is not None:

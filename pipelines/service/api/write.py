@@ -89,6 +89,7 @@ class CommandIn(_RequestBody):
     into: Annotated[str, Field(min_length=1, max_length=LONGEST_LABEL)] | None = None
     decision: DecisionIn | None = None
     new: bool = False
+    annotator: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)] | None = None
 
     @model_validator(mode="after")
     def _validate_command_arguments(self) -> Self:
@@ -101,7 +102,9 @@ class CommandIn(_RequestBody):
     def to_command(self) -> Command:
         """Return the command in the form that the pipeline reads."""
         decision = None if self.decision is None else self.decision.validated_tables()
-        return Command(self.command, self.version, self.label, self.into, decision, self.new)
+        return Command(
+            self.command, self.version, self.label, self.into, decision, self.new, self.annotator
+        )
 
 
 class WrittenCount(BaseModel):
