@@ -542,7 +542,8 @@ def test_what_a_pipeline_is_told_is_obeyed_by_its_next_run(call, tmp_path):
 def test_a_command_about_what_is_not_there_fails_and_names_what_is(call, tmp_path):
     records = "".join(json.dumps({"id": n, "width": n}) + "\n" for n in range(40))
     labels = "".join(
-        json.dumps({"id": n, "label": "delivery" if n % 2 else "billing"}) + "\n" for n in range(40)
+        json.dumps({"id": n, "label": "delivery" if n % 2 else "billing", "source": "ann"}) + "\n"
+        for n in range(40)
     )
     pipeline_of(tmp_path, records, labels)
     assert call("run", "p.toml", "--until-idle")[0] == 0
@@ -561,16 +562,21 @@ def test_a_command_about_what_is_not_there_fails_and_names_what_is(call, tmp_pat
         ("'billing' is not merged into another: none is", "unmerge", "billing"),
         ("no class 'bilin'; did you mean 'billing'?", "decide", "threshold.bilin=0.9"),
         (r"the new class 'B\x1b[31m' holds U+001B", "merge", "billing", "B\x1b[31m", "--new"),
+        ("no labels of the annotator 'eve': there are 'ann'", "retract", "--annotator", "eve"),
+        ("no labels of the annotator 'anne'; did you mean 'ann'?", "retract", "--annotator", "anne"),
     ):
         code, out, err = call("control", "p.toml", *words)
         assert (code, out, said in err) == (1, "", True), err
     assert call("control", "p.toml", "rollback", str(kept[0]))[0] == 0
     assert call("control", "p.toml", "pause", "--new")[0] == 2
+    assert call("control", "p.toml", "retract")[0] == 2
+    assert call("control", "p.toml", "pause", "--annotator", "ann")[0] == 2
     code, out, _ = call("control", "p.toml", "merge", "billing", "invoice", "--new")
     assert (code, out.startswith("merge billing invoice --new: ")) == (0, True)
     with (tmp_path / "records.jsonl").open("a") as file:
         file.write('{"id": 99, "width": 1}\n')
     assert call("run", "p.toml", "--until-idle")[0] == 0
+    assert call("control", "p.toml", "retract", "--annotator", "ann")[0] == 0
     assert call("control", "p.toml", "drop", "invoices")[0] == 1
     assert call("control", "p.toml", "unmerge", "billing")[0] == 0
 
