@@ -42,10 +42,14 @@ class DelayedEvaluator:
         Share of prediction sets that should contain the true label.
     pool
         Number of newest records that may be requested after their arrival.
+    min_labels
+        Least number of labels in the window of the recent estimates.
     """
 
-    def __init__(self, block: int, *, calibrate: bool, coverage: float, pool: int = 0) -> None:
-        self.evaluation = Evaluation(block, pool=pool)
+    def __init__(
+        self, block: int, *, calibrate: bool, coverage: float, pool: int = 0, min_labels: int = 200
+    ) -> None:
+        self.evaluation = Evaluation(block, pool=pool, min_labels=min_labels)
         self.temperature = TemperatureScaling()
         self.label_sets = PredictionSets(coverage)
         self.calibrate = calibrate

@@ -215,6 +215,7 @@ class StreamLearner:
             calibrate=calibrate,
             coverage=coverage,
             pool=pool,
+            min_labels=self.query_config.evaluation_labels,
         )
         self.decisions = decisions
         self._renamed: dict[Label, Label | None] = {}  # classes that are others now, or none

@@ -60,6 +60,9 @@ class QueryConfig:
         Share of the budget, in [0, 1), to request labels that look wrong again, from another
         annotator. Above 0, training also weights labels by trust: by the prediction on arrival and
         the annotator's reliability.
+    evaluation_labels
+        Least number of labels that the recent estimates rest on. Their window has 2,000 records,
+        or more if these have fewer labels.
 
     Raises
     ------
@@ -85,6 +88,7 @@ class QueryConfig:
     initial_credit: int = 0
     stream_length: int | None = None
     relabel: float = 0.0
+    evaluation_labels: int = 200
 
     @property
     def allows_late_requests(self) -> bool:
@@ -116,6 +120,7 @@ class QueryConfig:
             )
         check_integer("query window", self.window)
         check_integer("query query_batch_size", self.query_batch_size)
+        check_integer("query evaluation_labels", self.evaluation_labels, at_least=0)
         self._check_initial_credit()
         self._check_burst()
 

@@ -181,6 +181,7 @@ budget = 0.1                # share of the records whose label may be bought
 # burst = 20                # requests over any n records stay within budget * n + burst
 # audit = 0.1               # share of the budget spent at random, to estimate accuracy by
 # relabel = 0.0             # share of it for asking again, of others, about labels that look wrong
+# evaluation_labels = 200   # least number of labels that the recent estimates rest on
 # window = 200              # the newest records, among which a new one is ranked, or the pool
 # Seldom needed: another way to choose among the records, and labels ahead of the budget.
 # mode = "stream"           # decide on arrival; or "pool": ask for the best of the newest records

@@ -563,7 +563,12 @@ def test_a_command_about_what_is_not_there_fails_and_names_what_is(call, tmp_pat
         ("no class 'bilin'; did you mean 'billing'?", "decide", "threshold.bilin=0.9"),
         (r"the new class 'B\x1b[31m' holds U+001B", "merge", "billing", "B\x1b[31m", "--new"),
         ("no labels of the annotator 'eve': there are 'ann'", "retract", "--annotator", "eve"),
-        ("no labels of the annotator 'anne'; did you mean 'ann'?", "retract", "--annotator", "anne"),
+        (
+            "no labels of the annotator 'anne'; did you mean 'ann'?",
+            "retract",
+            "--annotator",
+            "anne",
+        ),
     ):
         code, out, err = call("control", "p.toml", *words)
         assert (code, out, said in err) == (1, "", True), err

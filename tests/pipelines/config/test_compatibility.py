@@ -98,6 +98,7 @@ MUST_NOT = {
         "initial_credit": 7,
         "mode": "pool",
         "relabel": 0.2,
+        "evaluation_labels": 100,
         "query_batch_size": 7,
         "selection": "quantile_filter",
         "window": 70,
