@@ -143,8 +143,8 @@ def accuracy_curves(view: StatusSnapshot) -> Curves:
     low, high = _bounds(found)
     lowest, highest = _bounds(anytime)
     series = (
-        Series("at all times", unbiased, "series-1", lowest, highest),
         Series("unbiased", unbiased, "series-1", low, high),
+        Series("at all times", unbiased, "series-1", lowest, highest),
         Series("naive", naive, "series-2", dash="dashed"),
         Series("baseline", repeated, "grey", dash="dotted"),
     )

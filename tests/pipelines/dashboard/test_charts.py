@@ -78,7 +78,7 @@ def test_every_series_has_a_value_at_every_time(chart):
 
 
 def test_the_honest_curve_has_its_interval_and_stands_beside_the_others():
-    always, unbiased, naive, repeated = curves.accuracy_curves(VIEW).series
+    unbiased, always, naive, repeated = curves.accuracy_curves(VIEW).series
     assert (always.low, always.high) == ([0.6, 0.6], [0.95, 0.95])
     assert (unbiased.low, unbiased.high) == ([0.7, 0.7], [0.9, 0.9])
     assert (naive.values[0], repeated.values[0]) == (0.5, 0.2)
@@ -171,12 +171,12 @@ def test_the_largest_lag_stays_where_points_are_made_one():
 def test_a_row_has_its_time_each_value_and_the_ends_of_its_interval():
     drawn = curves.accuracy_curves(VIEW)
     assert [one["band"] for one in drawn.options["series"]] == [True, True, False, False]
-    assert drawn.data_rows[0] == [1_000, 0.8, 0.6, 0.95, 0.8, 0.7, 0.9, 0.5, 0.2]
+    assert drawn.data_rows[0] == [1_000, 0.8, 0.7, 0.9, 0.8, 0.6, 0.95, 0.5, 0.2]
 
 
 def test_points_of_the_past_without_the_sequence_are_drawn():
     old = {key: value for key, value in point(1_000).items() if key != "anytime_accuracy"}
-    assert curves.accuracy_curves(seen([old, point(2_000)])).series[0].low == [None, 0.6]
+    assert curves.accuracy_curves(seen([old, point(2_000)])).series[1].low == [None, 0.6]
 
 
 def test_a_chart_is_flat_when_nothing_in_it_changes():
