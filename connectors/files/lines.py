@@ -282,11 +282,11 @@ class LineSource(SinglePartitionSource):
             self._open_segment_file(newer_path, segment)
         elif self._end < sys.maxsize:
             raise self._replaced_file_error("the file ends there")
-        elif lost := [
-            one.name
+        elif lost := {
+            one.name: None  # a name may be found twice
             for between in (find_rotated_files, find_unread_link_targets)
             for one in between(self._path, os.fstat(file.fileno()).st_mtime_ns)
-        ]:
+        }:
             self._skip_lost_content(
                 f"{', '.join(lost)} in its folder came between the file that was read and the one "
                 "that is there now"

@@ -145,15 +145,16 @@ def find_rotated_files(path: Path, since: int) -> list[Path]:
     """Return the rotated files of `path` written after `since`, oldest first.
 
     `since` is in nanoseconds since the epoch. If `path` is a symbolic link, rotated files of its
-    target are found, too. The names have a number, a date, a weekday, or a word such as "old" in
-    addition to that of `path`.
+    target are found, too, but not the target itself. The names have a number, a date, a weekday, or
+    a word such as "old" in addition to that of `path`.
     """
+    current = path.stat()
     newer = {
         (there.st_mtime_ns, one)
         for named in _path_and_target(path)
         for one, there in _files_in_same_folder(named)
         if _rotated_name_pattern(named).fullmatch(one.name)
-        if there.st_size and there.st_mtime_ns > since
+        if there.st_size and there.st_mtime_ns > since and not os.path.samestat(there, current)
     }
     return [one for _, one in sorted(newer)]
 

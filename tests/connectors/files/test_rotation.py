@@ -542,3 +542,26 @@ def test_a_last_row_with_a_line_break_in_quotes_is_read_again_as_a_whole(tmp_pat
         {"id": "5", "note": "see\n9,fake", "n": "12"},
         {"id": "6", "note": "ok", "n": "3"},
     ]
+
+
+def test_target_of_a_link_named_like_its_rotated_files_is_read_next(path, reading):
+    targets = [path.with_name(f"records-{n}.jsonl") for n in (1, 2, 3)]
+    for seconds, (target, lines) in enumerate(zip(targets, (OLD, NEW, NEW), strict=True)):
+        write(target, lines)
+        os.utime(target, (1_000_000 + seconds, 1_000_000 + seconds))
+
+    def point_to(target):
+        path.unlink()
+        path.symlink_to(target)
+
+    targets[2].rename(path.with_name("later"))
+    point_to(targets[0])
+    one = reading()
+    assert one.rest() == OLD
+    point_to(targets[1])
+    assert one.rest() == NEW
+    path.with_name("later").rename(targets[2])
+    write(path.with_name("records-4.jsonl"), OLD)
+    point_to(path.with_name("records-4.jsonl"))
+    with pytest.raises(DeletedError, match=r"but records-3\.jsonl in its folder came between"):
+        one.poll(9)
