@@ -17,9 +17,10 @@ from streamboost.connectors.files.rotation import (
     FileSegment,
     begins_with_segment,
     decode_segments,
+    find_older_times,
     find_rotated_files,
     find_segment_file,
-    find_unread_link_targets,
+    find_unread_files,
     is_compressed,
     open_regular_file,
 )
@@ -239,13 +240,14 @@ class LineSource(SinglePartitionSource):
         if self._compressed:
             file.close()
             file = cast(BinaryIO, gzip.open(path, "rb"))  # noqa: SIM115 - it stays open
+        older = find_older_times(self._path) if segment.older is None else segment.older
         found = os.fstat(file.fileno())
         if not (segment.known or self._compressed) and found.st_size < self._next - segment.base:
             file.close()
             raise self._replaced_file_error(f"it has only {found.st_size} bytes now")
         self._file, self._base, self._first, self._line = file, segment.base, None, -1
         self._replace_segment(
-            msgspec.structs.replace(segment, device=found.st_dev, inode=found.st_ino)
+            msgspec.structs.replace(segment, device=found.st_dev, inode=found.st_ino, older=older)
         )
         return file
 
@@ -282,10 +284,11 @@ class LineSource(SinglePartitionSource):
             self._open_segment_file(newer_path, segment)
         elif self._end < sys.maxsize:
             raise self._replaced_file_error("the file ends there")
-        elif lost := {
-            one.name: None  # a name may be found twice
-            for between in (find_rotated_files, find_unread_link_targets)
-            for one in between(self._path, os.fstat(file.fileno()).st_mtime_ns)
+        elif lost := {  # by name: a file and a link to it are one
+            one.name: None
+            for one in find_unread_files(
+                self._path, os.fstat(file.fileno()).st_mtime_ns, self._segments
+            )
         }:
             self._skip_lost_content(
                 f"{', '.join(lost)} in its folder came between the file that was read and the one "
@@ -327,7 +330,7 @@ class LineSource(SinglePartitionSource):
         self.close()
         before = [one for one in self._segments if one.base < base_offset]
         if before:
-            before[-1] = msgspec.structs.replace(before[-1], end=self._next)
+            before[-1] = msgspec.structs.replace(before[-1], end=self._next, older=())
         self._segments = [*before, FileSegment(base_offset)][-_MOST_SEGMENTS:]
         self._next = base_offset
 
@@ -368,8 +371,9 @@ class LineSource(SinglePartitionSource):
         return DeletedError(
             f"{self._path} was truncated, rotated or replaced: reading should continue at byte "
             f"{self._next}, but {reason}; put the old file back, at the path or in its folder, "
-            "with what was rotated since appended to it; or set [pipeline] on_data_loss = "
-            '"continue" to read the file that is there now from its beginning'
+            "with what was rotated since appended to it and moved to another folder; or set "
+            '[pipeline] on_data_loss = "continue" to read the file that is there now from its '
+            "beginning"
         )
 
     def _read_lines(self, file: BinaryIO, limit: int, *, skip_incomplete: bool) -> list[Message]:

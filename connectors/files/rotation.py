@@ -22,8 +22,10 @@ __all__ = [
     "FileSegment",
     "begins_with_segment",
     "decode_segments",
+    "find_older_times",
     "find_rotated_files",
     "find_segment_file",
+    "find_unread_files",
     "find_unread_link_targets",
     "is_compressed",
     "open_regular_file",
@@ -40,6 +42,9 @@ _EDGE = 16_384
 A wide table's header is within them.
 """
 
+_MOST_OLDER = 100
+"""Number of older files whose modification times are stored in a fingerprint."""
+
 _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
 
 
@@ -54,6 +59,7 @@ class FileSegment(msgspec.Struct, frozen=True, array_like=True):
     known : number of stored bytes that `digest` covers; 0 before anything was read
     digest : digest of the first and the last 16 KiB of these bytes
     seen : modification time in ns of a file of which no message was read yet; 0 if not known
+    older : modification times of older files when the newest file was opened; None if not known
     """
 
     base: int
@@ -63,6 +69,7 @@ class FileSegment(msgspec.Struct, frozen=True, array_like=True):
     known: int = 0
     digest: str = ""
     seen: int = 0
+    older: tuple[int, ...] | None = None
 
     def has_device_and_inode(self, file_stat: os.stat_result) -> bool:
         """Return whether a file, given its `os.stat` result, has the same device and inode."""
@@ -148,13 +155,14 @@ def find_rotated_files(path: Path, since: int) -> list[Path]:
     target are found, too, but not the target itself. The names have a number, a date, a weekday, or
     a word such as "old" in addition to that of `path`.
     """
-    current = path.stat()
+    current = next((there for one, there in _files_in_same_folder(path) if one == path), None)
     newer = {
         (there.st_mtime_ns, one)
         for named in _path_and_target(path)
         for one, there in _files_in_same_folder(named)
         if _rotated_name_pattern(named).fullmatch(one.name)
-        if there.st_size and there.st_mtime_ns > since and not os.path.samestat(there, current)
+        if there.st_size and there.st_mtime_ns > since
+        if current is None or not os.path.samestat(there, current)
     }
     return [one for _, one in sorted(newer)]
 
@@ -200,6 +208,53 @@ def is_compressed(path: str | os.PathLike[str]) -> bool:
     (True, False)
     """
     return Path(path).suffix.lower() == ".gz"
+
+
+def find_older_times(path: Path) -> tuple[int, ...]:
+    """Return the modification times of the newest 100 rotated files and targets of `path`."""
+    times = {written for _, written in _rotated_files_and_targets(path)}
+    return tuple(sorted(times, reverse=True)[:_MOST_OLDER])
+
+
+def find_unread_files(path: Path, since: int, segments: list[FileSegment]) -> list[Path]:
+    """Return rotated files and link targets between the file that was read and that at `path`.
+
+    The file of the last segment was read, and written last at `since`, in ns since the epoch. The
+    files returned were written later. If the clock was set back, they have earlier times, but none
+    of those when the file was opened. Files of segments have earlier times after a late write.
+    """
+    older = segments[-1].older
+    first = older[-1] if older and len(older) == _MOST_OLDER else 0
+    return [
+        one
+        for one, written in _rotated_files_and_targets(path)
+        if written > since
+        or (
+            older is not None
+            and first <= written < since
+            and written not in older
+            and not _is_original_file(one, segments)
+        )
+    ]
+
+
+def _is_original_file(path: Path, segments: list[FileSegment]) -> bool:
+    """Return whether the file at `path` is the file of one of `segments`, and no copy of it."""
+    with suppress(FileNotFoundError):
+        there = path.stat()
+        return any(
+            one.has_device_and_inode(there) and begins_with_segment(path, one) for one in segments
+        )
+    return False
+
+
+def _rotated_files_and_targets(path: Path) -> list[tuple[Path, int]]:
+    """Return each rotated file and earlier link target of `path`, with its modification time."""
+    found = []
+    for one in dict.fromkeys([*find_rotated_files(path, 0), *find_unread_link_targets(path, 0)]):
+        with suppress(FileNotFoundError):
+            found.append((one, one.stat().st_mtime_ns))
+    return found
 
 
 def _digest_of_first_bytes(file: BinaryIO, n_bytes: int) -> str | None:

@@ -248,8 +248,10 @@ def test_files_that_came_between_are_named_or_counted_as_a_gap(path, reading, on
         return
     with pytest.raises(DeletedError, match=r"but records\.jsonl\.1 in its folder came between"):
         one.poll(9)
-    # As the error says: appended to the old file, they are read.
-    old = path.with_name("records.jsonl.2")
+    # As the error says: appended to the old file and moved away, they are read.
+    old, between = path.with_name("records.jsonl.2"), path.with_name("records.jsonl.1")
+    (path.parent / "away").mkdir()
+    between.rename(path.parent / "away" / between.name)
     write(old, NEW, "ab")
     assert one.rest() == NEW + NEW
 
@@ -565,3 +567,48 @@ def test_target_of_a_link_named_like_its_rotated_files_is_read_next(path, readin
     point_to(path.with_name("records-4.jsonl"))
     with pytest.raises(DeletedError, match=r"but records-3\.jsonl in its folder came between"):
         one.poll(9)
+
+
+def rotate_by_name(path, n):
+    path.rename(path.with_name(f"records.jsonl.{n}"))
+
+
+def point_to_the_next_target(path, n):
+    """Move the target aside, and point the path to a file that does not exist yet."""
+    if not path.is_symlink():
+        path.rename(path.with_name("part-0.jsonl"))
+    else:
+        path.unlink()
+    path.symlink_to(path.with_name(f"part-{n}.jsonl"))
+
+
+@pytest.mark.parametrize("rotate", [rotate_by_name, point_to_the_next_target])
+def test_file_written_between_two_rotations_with_the_clock_set_back_is_named(path, reading, rotate):
+    times = iter((2_000_000, 3_000_000, 1_000_000, 3_000_001))
+    os.utime(path, (next(times),) * 2)
+    rotate(path, 1)  # an older file that is there from the start is no loss
+    one = reading(follow=True)
+    for n, lines in enumerate(([b'{"id": "first"}'], OLD[:1], NEW[:1]), start=2):
+        write(path, lines)
+        os.utime(path, (next(times),) * 2)
+        if n == 2:
+            assert one.rest() == lines
+        if n < 4:
+            rotate(path, n)
+    with pytest.raises(DeletedError, match=r"(jsonl\.3|part-2\.jsonl) in its folder came between"):
+        one.rest()
+
+
+def test_late_write_to_a_file_that_was_read_is_no_loss(path, reading):
+    """A process writes to the renamed file until it opens the next file."""
+    one = reading(follow=True)
+    for n, lines in enumerate((OLD, NEW, OLD[:1])):
+        if n:
+            path.rename(path.with_name(f"records.jsonl.{n}"))
+            write(path, lines)
+        os.utime(path, (1_000_000 + 10 * n, 1_000_000 + 10 * n))
+        assert one.rest() == lines
+        if n:
+            write(path.with_name(f"records.jsonl.{n}"), [b"{}"], "ab")
+            os.utime(path.with_name(f"records.jsonl.{n}"), (1_000_001 + 10 * n,) * 2)
+            os.utime(path, (1_000_002 + 10 * n,) * 2)
