@@ -2,8 +2,9 @@
 
 from contextlib import closing
 
+from streamboost.connectors.base import Transaction
 from streamboost.environment import environment
-from streamboost.errors import StateError
+from streamboost.errors import GapError, StateError
 from streamboost.pipelines.app.connect import create_connectors
 from streamboost.pipelines.app.run import build_runner
 from streamboost.pipelines.config.file import Config
@@ -26,7 +27,8 @@ def verify_replay(config: Config) -> str:
 
     The replay starts at the beginning of the journal, or if that is gone, at the oldest checkpoint.
     If another release of streamboost made some batches, the replay starts at the oldest checkpoint
-    after these batches. The pipeline may run at the same time. Returns a text with the result.
+    after these batches. The pipeline may run at the same time: if it deletes journal entries that
+    the replay needs, the replay starts again. Returns a text with the result.
 
     Raises
     ------
@@ -43,7 +45,7 @@ def verify_replay(config: Config) -> str:
     refuse_damaged_log(state.log)
     until = newest[1]["sequence"]
     with closing(create_connectors(config)) as connectors:
-        first = next(connectors.transaction.read_journal(), (0, b""))[0]
+        first = _first_batch(connectors.transaction)
         start = None if first == 1 else _oldest_checkpoint(state)
         foreign = find_other_release_batches(
             journal_entries(connectors.transaction, start, until), start
@@ -54,7 +56,12 @@ def verify_replay(config: Config) -> str:
         begin = start[1]["sequence"] if start else 0
         runner = build_runner(config, state, schema, connectors)
         replay = Replay(runner, start, later=state.checkpoints.sequences)
-        replay.run(until)
+        try:
+            replay.run(until)
+        except GapError:
+            if _first_batch(connectors.transaction) == first:
+                raise
+            return verify_replay(config)
         found, expected = snapshot_digest(*runner.snapshot()), snapshot_digest(*newest)
     if not replay.is_same and replay.made_here:
         return (
@@ -82,6 +89,11 @@ def verify_replay(config: Config) -> str:
     if foreign is None:
         return said
     return f"batches {foreign} and cannot be compared; {said}"
+
+
+def _first_batch(transaction: Transaction) -> int:
+    """Return the number of the first batch in the journal; 0 for an empty journal."""
+    return next(transaction.read_journal(), (0, b""))[0]
 
 
 def _oldest_checkpoint(state: State, min_batch: int = 0) -> Checkpoint:

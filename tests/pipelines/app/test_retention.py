@@ -10,6 +10,7 @@ from streamboost.connectors.sqlite import retention as log_retention
 from streamboost.connectors.sqlite.stream import SqliteSink
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConfigurationError, DeletedError, GapError
+from streamboost.pipelines.app import verify
 from streamboost.pipelines.app.check import check_pipeline
 from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.retention import LogRetention
@@ -118,6 +119,26 @@ def test_nothing_is_deleted_before_its_time(tmp_path, make_records, retention):
     for name in ("records", "labels", "predictions"):
         assert len(rows(tmp_path, name)) == 400, name
     assert f"batches 1 to {newest} replayed: bit for bit" in verify_replay(load(file))
+
+
+def test_verification_starts_again_if_the_journal_is_shortened(tmp_path, make_records, monkeypatch):
+    file, build_runner = piped(tmp_path, "none"), verify.build_runner
+    write(tmp_path, make_records, 200)
+    newest = run(load(file), until_idle=True)
+    oldest = min(State(tmp_path / "state").checkpoints.sequences)
+    assert 1 < oldest < newest
+
+    def shorten_journal(*args):
+        with closing(sqlite3.connect(tmp_path / "state" / "log.db")) as log, log:
+            log.execute("DELETE FROM _journal WHERE sequence <= ?", (oldest,))
+        return build_runner(*args)
+
+    monkeypatch.setattr(verify, "build_runner", shorten_journal)
+    assert f"batches {oldest + 1} to {newest} replayed: bit for bit" in verify_replay(load(file))
+    with closing(sqlite3.connect(tmp_path / "state" / "log.db")) as log, log:
+        log.execute("DELETE FROM _journal WHERE sequence <= ?", (newest - 1,))
+    with pytest.raises(GapError, match="lacks batches"):
+        verify_replay(load(file))
 
 
 def test_time_makes_messages_old(tmp_path, make_records):
