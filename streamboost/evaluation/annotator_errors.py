@@ -56,11 +56,11 @@ class AnnotatorErrors:
 
     Examples
     --------
-    >>> errors, P = AnnotatorErrors(), np.array([0.9, 0.1])
+    >>> errors = AnnotatorErrors()
     >>> for i in range(100):
-    ...     errors.observe(errors.number("ann"), P, 0)
-    ...     errors.observe(errors.number("bob"), P, 0)
-    ...     errors.observe(errors.number("eve"), P, i % 2)
+    ...     errors.observe(errors.number("ann"), 0.9, 2)
+    ...     errors.observe(errors.number("bob"), 0.9, 2)
+    ...     errors.observe(errors.number("eve"), 0.1 if i % 2 else 0.9, 2)
     >>> [errors.names[i] for i in errors.left_out]
     ['eve']
     """
@@ -85,10 +85,9 @@ class AnnotatorErrors:
             self._sums = np.concatenate([self._sums, np.zeros((1, 3))])
         return self._numbers[name]
 
-    def observe(self, annotator: int, P: np.ndarray, label: int) -> None:
-        """Score a label, the class index `label`, given the probabilities `P` (K,)."""
-        n_others = max(len(P) - 1, 1)
-        right = float(P[label]) if label < len(P) else 0.0
+    def observe(self, annotator: int, right: float, n_classes: int) -> None:
+        """Score a label that was predicted with the probability `right`, of `n_classes` classes."""
+        n_others = max(n_classes - 1, 1)
         good, bad = (
             (1.0 - rate) * right + rate * (1.0 - right) / n_others for rate in (_GOOD, _BAD)
         )

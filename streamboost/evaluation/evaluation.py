@@ -318,7 +318,8 @@ class Evaluation:
                     row["chance"] = 1.0
                 row["source"] = self.annotator_errors.number(source)
                 if row["P"].any():  # there was a prediction
-                    self.annotator_errors.observe(int(row["source"]), row["P"], code)
+                    right = float(row["P"][code]) if code < len(row["P"]) else 0.0
+                    self.annotator_errors.observe(int(row["source"]), right, len(self._known))
         self._move_final_records_to_sums()
 
     def correct_label(self, id: str, before: Label, label: Label | None) -> None:

@@ -96,13 +96,12 @@ def test_a_change_of_the_stream_is_not_blamed_on_those_who_label_then():
 
 def test_an_annotator_who_improves_counts_again():
     errors, rng = AnnotatorErrors(), np.random.default_rng(5)
-    P = np.array([0.9, 0.1])
 
     def label(n, wrong):
         for _ in range(n):
             for name in NAMES:
                 errs = rng.random() < (wrong if name == "eve" else 0.05)
-                errors.observe(errors.number(name), P, int(errs))
+                errors.observe(errors.number(name), 0.1 if errs else 0.9, 2)
 
     label(100, 0.5)
     assert errors.left_out == {NAMES.index("eve")}
@@ -111,11 +110,11 @@ def test_an_annotator_who_improves_counts_again():
 
 
 def test_at_most_part_of_all_labels_is_left_out():
-    errors, P = AnnotatorErrors(), np.array([0.95, 0.05])
+    errors = AnnotatorErrors()
     for i in range(400):
-        errors.observe(errors.number("one"), P, i % 2)
-        errors.observe(errors.number("two"), P, i % 2)
-        errors.observe(errors.number("right"), P, 0)
+        errors.observe(errors.number("one"), 0.05 if i % 2 else 0.95, 2)
+        errors.observe(errors.number("two"), 0.05 if i % 2 else 0.95, 2)
+        errors.observe(errors.number("right"), 0.95, 2)
     assert len(errors.left_out) <= 1
 
 
