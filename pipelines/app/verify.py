@@ -3,9 +3,10 @@
 from contextlib import closing
 
 from streamboost.connectors.base import Transaction
+from streamboost.connectors.messages.schema import Schema
 from streamboost.environment import environment
 from streamboost.errors import GapError, StateError
-from streamboost.pipelines.app.connect import create_connectors
+from streamboost.pipelines.app.connect import Connectors, create_connectors
 from streamboost.pipelines.app.run import build_runner
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.replay import (
@@ -39,30 +40,42 @@ def verify_replay(config: Config) -> str:
         environment.
     """
     state = State(config.state)
-    newest, schema = state.checkpoints.newest(), state.schema()
-    if newest is None or schema is None:
-        raise StateError(f"{state.path}: there is no checkpoint to verify: run the pipeline first")
-    refuse_damaged_log(state.log)
-    until = newest[1]["sequence"]
-    with closing(create_connectors(config)) as connectors:
-        first = _first_batch(connectors.transaction)
-        start = None if first == 1 else _oldest_checkpoint(state)
-        foreign = find_other_release_batches(
-            journal_entries(connectors.transaction, start, until), start
-        )
-        if foreign is not None:
-            _refuse_unverifiable_batches(foreign, until)
-            start = _oldest_checkpoint(state, foreign.last)
-        begin = start[1]["sequence"] if start else 0
-        runner = build_runner(config, state, schema, connectors)
-        replay = Replay(runner, start, later=state.checkpoints.sequences)
-        try:
-            replay.run(until)
-        except GapError:
-            if _first_batch(connectors.transaction) == first:
-                raise
-            return verify_replay(config)
-        found, expected = snapshot_digest(*runner.snapshot()), snapshot_digest(*newest)
+    while True:
+        newest, schema = state.checkpoints.newest(), state.schema()
+        if newest is None or schema is None:
+            raise StateError(
+                f"{state.path}: there is no checkpoint to verify: run the pipeline first"
+            )
+        refuse_damaged_log(state.log)
+        with closing(create_connectors(config)) as connectors:
+            first = _first_batch(connectors.transaction)
+            try:
+                return _replay_and_compare(config, schema, newest, connectors, first)
+            except GapError:
+                if _first_batch(connectors.transaction) == first:
+                    raise
+
+
+def _replay_and_compare(
+    config: Config, schema: Schema, newest: Checkpoint, connectors: Connectors, first: int
+) -> str:
+    """Replay a journal whose first batch is `first`, and compare the state with `newest`.
+
+    Returns and raises as `verify_replay` does.
+    """
+    state, until = State(config.state), newest[1]["sequence"]
+    start = None if first == 1 else _oldest_checkpoint(state)
+    foreign = find_other_release_batches(
+        journal_entries(connectors.transaction, start, until), start
+    )
+    if foreign is not None:
+        _refuse_unverifiable_batches(foreign, until)
+        start = _oldest_checkpoint(state, foreign.last)
+    begin = start[1]["sequence"] if start else 0
+    runner = build_runner(config, state, schema, connectors)
+    replay = Replay(runner, start, later=state.checkpoints.sequences)
+    replay.run(until)
+    found, expected = snapshot_digest(*runner.snapshot()), snapshot_digest(*newest)
     if not replay.is_same and replay.made_here:
         return (
             f"batches {begin + 1} to {until} replayed, and not compared: River's models depend on "
