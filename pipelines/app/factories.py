@@ -126,6 +126,7 @@ def create_models(config: Config, schema: Schema, state: State) -> ExternalModel
         shadow_models,
         transformer,
         learner.evaluation.block,
+        learner.evaluation.min_labels,
         state.path,
         _river_version_text(),
         lambda: are_models_deterministic(config, samples()),

@@ -48,8 +48,8 @@ class ExternalModels:
         Models that are evaluated only, by name.
     transformer
         Transformer of the records' fields; None: fields are unchanged.
-    block
-        Number of records in a block of the audit sample.
+    block, min_labels
+        Number of records in a block of the audit sample, and of labels in recent estimates.
     folder
         The state folder.
     release
@@ -62,13 +62,16 @@ class ExternalModels:
     shadow_models: dict[str, ExternalModel]
     transformer: Transformer | None
     block: int
+    min_labels: int
     folder: Path
     release: str
     is_steady: Callable[[], bool]
     _evaluations: dict[str, Evaluation] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._evaluations = {name: Evaluation(self.block) for name in self.shadow_models}
+        self._evaluations = {
+            name: Evaluation(self.block, min_labels=self.min_labels) for name in self.shadow_models
+        }
 
     def transform(self, records: Records, schema: Schema) -> Records:
         """Return the records with transformed values; without a transformer, unchanged."""
@@ -92,17 +95,18 @@ class ExternalModels:
         self,
         ids: Sequence[str],
         labels: Sequence[Label],
+        sources: Sequence[str | None],
         values: Sequence[bytes | None],
         label_type: LabelKind | None,
     ) -> None:
         """Train all models and the transformer with labels, and evaluate the shadow models.
 
-        Corrections of labels are not learned here. `values` are the result of
-        `encode_values_of_records`. With `label_type` "boolean", a transformer gets the labels
-        as true and false.
+        Corrections of labels are not learned here. `sources` are the annotators. `values` are the
+        result of `encode_values_of_records`. With `label_type` "boolean", a transformer gets the
+        labels as true and false.
         """
         for evaluation in self._evaluations.values():
-            evaluation.add_validated_labels(ids, labels)
+            evaluation.add_validated_labels(ids, labels, sources)
         for held, label in zip(values, labels, strict=True):
             row, whole = decode_values(held or b"[]"), extract_original_record(held or b"")
             for model in self._models_by_name().values():

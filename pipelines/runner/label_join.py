@@ -678,10 +678,10 @@ class LabelJoin:
         labelled_batch: LabelledBatch,
         learned: LearnedLabels,
     ) -> int:
-        """Take back the labels of an annotator; return from how many records.
+        """Take back the learned labels of an annotator; return from how many records.
 
         `votes` has all votes, by id, on the records with a vote of `source`. Votes of others are
-        given again, in their order. Pending labels of `source` are removed.
+        given again, in their order.
         """
         found = {id: one.votes for id, one in votes.items() if learned.label_of(id) is not None}
         for id, here in found.items():
@@ -689,11 +689,13 @@ class LabelJoin:
             for other, label in here:
                 if other != source:
                     self._apply_correction(labelled_batch, id, label, other, learned)
+        return len(found)
+
+    def drop_pending_labels_of(self, source: str) -> None:
+        """Drop the pending labels of an annotator; they count as retracted."""
         kept = [one for one in self._pending_labels if one.source != source]
-        n_pending = len(self._pending_labels) - len(kept)
-        self.counts.retracted += n_pending
+        self.counts.retracted += len(self._pending_labels) - len(kept)
         self._pending_labels = PendingLabels(kept)
-        return len(found) + n_pending
 
     def _must_not_answer(self, id: str, source: str | None) -> bool:
         request = self._requests.get(id)

@@ -142,11 +142,9 @@ class Pipeline:
         with (
             defer_training(self.learner.trainer, started) if inputs.initial_data else nullcontext()
         ):
-            started += joined.train(self.learner, self.batch_time_ms)
+            started += self._learn_labels(joined)
             if is_retracted:
                 started += self.learner.retrain_on_changed_labels()
-            if self.models is not None:
-                self.models.learn(joined.ids, joined.labels, joined.values, self.schema.label_kind)
         self.on_stage_end("learn")
         dead = [*unusable, *damaged, *unread]
         self.dead_letters += len(dead)
@@ -180,6 +178,14 @@ class Pipeline:
         )
         self.on_stage_end("messages")
         return effects
+
+    def _learn_labels(self, joined: LabelledBatch) -> tuple[Training, ...]:
+        """Train learner and external models with the labels of a batch; return the trainings."""
+        started = joined.train(self.learner, self.batch_time_ms)
+        if self.models is not None:
+            labels = joined.ids, joined.labels, joined.sources
+            self.models.learn(*labels, joined.values, self.schema.label_kind)
+        return started
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the complete state of the pipeline: arrays by name, and a manifest."""
@@ -276,9 +282,9 @@ class Pipeline:
             _log.info(
                 "batch %d obeys: %s", self.sequence, command, extra={"event": "command_applied"}
             )
-            if command.annotator is not None:  # its labels are taken back with those of the batch
-                continue
-            if command.label is None:
+            if command.annotator is not None:  # the learned labels follow with those of the batch
+                self.join.drop_pending_labels_of(command.annotator)
+            elif command.label is None:
                 started += _apply_model_command(command, self.learner, self.versions)
             else:
                 started += self._apply_class_command(command)
@@ -286,22 +292,23 @@ class Pipeline:
 
     def _retract_labels(self, commands: Sequence[Command], labelled_batch: LabelledBatch) -> bool:
         """Take back the labels of the annotators that `commands` name; return whether any came."""
-        n_retracted = 0
-        for command in commands:
-            if command.annotator is not None:
-                source = command.annotator
-                self.classes.remove_votes_of(source)
-                votes = self.learner.votes_with(source)
-                n = self.join.retract_labels_of(source, votes, labelled_batch, self.learner)
-                n_retracted += n
-                _log.info(
-                    "batch %d: the labels of %r on %d records are taken back",
-                    self.sequence,
-                    source,
-                    n,
-                    extra={"event": "labels_retracted"},
-                )
-        return n_retracted > 0
+        sources = [one.annotator for one in commands if one.annotator is not None]
+        counts = [self._retract_labels_of(source, labelled_batch) for source in sources]
+        return any(counts)
+
+    def _retract_labels_of(self, source: str, labelled_batch: LabelledBatch) -> int:
+        """Take back the learned labels of an annotator; return from how many records."""
+        self.classes.remove_votes_of(source)
+        votes = self.learner.votes_where(lambda voter, _: voter == source)
+        n = self.join.retract_labels_of(source, votes, labelled_batch, self.learner)
+        _log.info(
+            "batch %d: the labels of %r on %d records are taken back",
+            self.sequence,
+            source,
+            n,
+            extra={"event": "labels_retracted"},
+        )
+        return n
 
     def _apply_class_command(self, command: Command) -> tuple[Training, ...]:
         """Merge or drop a class, or undo a merge; return the trainings started."""
@@ -324,7 +331,8 @@ class Pipeline:
             )
             return started
         if into is not None:
-            classes.store_original_labels(learner.votes_on_class(label))
+            votes = learner.votes_where(lambda _, voted: voted == label)
+            classes.store_original_labels(votes)
             classes.store_original_labels(join.unlearned_votes(label, learner))
         classes.apply_class_command(command, self.schema.label_kind)
         started = learner.rename_class(label, into)

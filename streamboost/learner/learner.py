@@ -851,21 +851,12 @@ class StreamLearner:
         row, _, label = found
         return VoteHistory([*row.votes], len(row.votes), label)
 
-    def votes_with(self, source: str) -> dict[str, VoteHistory]:
-        """Return votes and label of the records with a vote of an annotator, by id."""
+    def votes_where(self, matches: Callable[[str | None, Label], bool]) -> dict[str, VoteHistory]:
+        """Return votes and label, by id, of the records with a matching vote (source, class)."""
         return {
             id: VoteHistory(list(row.votes), len(row.votes), now)
             for id, row, now in self._rows.annotated_rows()
-            if any(who == source for who, _ in row.votes)
-        }
-
-    def votes_on_class(self, label: Label) -> dict[str, VoteHistory]:
-        """Return votes and label of the records with a vote for the class `label`, by id."""
-        named = self._rows.annotated_rows()
-        return {
-            id: VoteHistory(list(row.votes), len(row.votes), now)
-            for id, row, now in named
-            if any(vote == label for _, vote in row.votes)
+            if any(matches(*vote) for vote in row.votes)
         }
 
     def restore_classes(

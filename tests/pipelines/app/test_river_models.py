@@ -153,6 +153,22 @@ def test_a_model_that_serves_is_asked_for_within_the_budget_and_judged(make, mak
     assert "replayed: bit for bit" in verify_replay(config)
 
 
+def test_estimates_of_shadow_models_leave_out_annotators_who_err(make, make_records):
+    config = load(make('[shadow_models.nb]\nriver = "factories:bayes"\n'))
+    records, truth = make_records(600)
+    put(config, "records", records)
+    labels = [
+        {"id": r["id"], "label": y if i % 4 else "neither", "source": "a" if i % 4 else "e"}
+        for i, (r, y) in enumerate(zip(records, truth, strict=True))
+    ]
+    put(config, "labels", labels)
+    run(config, until_idle=True)
+    found = describe_pipeline(config.state)["checkpoint"]["shadow_models"]["nb"]["since_start"]
+    assert found["left_out"] == ["e"]
+    before = found["accuracy_with_left_out"]["value"]
+    assert found["committee"]["accuracy"]["value"] > before
+
+
 @pytest.mark.slow
 def test_rivals_are_compared_on_the_same_records_and_never_serve(make, make_records):
     config = load(make(SHADOW_MODELS))

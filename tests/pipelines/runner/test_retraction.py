@@ -55,6 +55,33 @@ def test_the_labels_of_one_are_taken_back_and_those_of_the_others_stay(make_worl
     assert learner.label_of("0") == truth[0]
 
 
+def test_a_waiting_label_is_taken_back_in_the_batch_of_its_record(make_world):
+    world = make_world(window=300, expires_after=300)
+    fed(world)
+    world.feed(labels=[{"id": "125", "label": "left", "source": "eve"}])
+    world.run()
+    records, truth = make_records(20, start=120)
+    tell(world, annotator="eve")
+    world.feed(records[:10], [{"id": "126", "label": truth[6], "source": "eve"}])
+    world.run()
+    learner = world.pipeline.learner
+    assert learner.label_of("125") is None
+    assert learner.label_of("126") == truth[6], "it was given after the command"
+    assert world.pipeline.join.counts.retracted == 41
+
+
+def test_a_second_command_finds_nothing_and_trains_nothing(make_world):
+    world = make_world(window=300, expires_after=300)
+    fed(world)
+    tell(world, annotator="eve")
+    world.run()
+    version = world.pipeline.learner.committee.version
+    tell(world, annotator="eve")
+    world.run()
+    assert world.pipeline.learner.committee.version == version
+    assert world.pipeline.join.counts.retracted == 40
+
+
 def test_the_estimates_are_those_of_the_labels_that_stay(make_world):
     world = make_world(
         window=300, expires_after=300, budget=1.0, query={"strategy": "random", "audit": 0.0}
