@@ -12,7 +12,7 @@ from streamboost.pipelines.status.formatting import (
     percent_text,
 )
 
-__all__ = ["class_table", "label_assumption_text", "metrics_table", "reliability_table"]
+__all__ = ["class_table", "metrics_table", "reliability_table"]
 
 _WAITING = "Shown once enough requested labels have arrived."
 
@@ -54,11 +54,11 @@ def metrics_table(view: StatusSnapshot) -> Table:
     ]
     judged = f"{number_text(whole.get('records'))} records since the start"
     newest = f"{number_text(recent.get('records'))} in the window"
-    summary = f"{judged}, {newest}; 95 % intervals. {label_assumption_text(whole)}"
+    summary = f"{judged}, {newest}; 95 % intervals. {_label_assumption_text(whole)}"
     return Table("Metrics", columns, rows, summary)
 
 
-def label_assumption_text(report: Mapping[str, Any]) -> str:
+def _label_assumption_text(report: Mapping[str, Any]) -> str:
     """Say which labels the estimates take as right, and how far the others would move them."""
     names, before = report.get("left_out"), report.get("accuracy_with_left_out")
     if not names:

@@ -87,6 +87,8 @@ class AnnotatorErrors:
 
     def observe(self, annotator: int, right: float, n_classes: int) -> None:
         """Score a label that was predicted with the probability `right`, of `n_classes` classes."""
+        if not self.names:  # there is nobody to compare
+            return
         n_others = max(n_classes - 1, 1)
         good, bad = (
             (1.0 - rate) * right + rate * (1.0 - right) / n_others for rate in (_GOOD, _BAD)

@@ -53,18 +53,19 @@ def factor_of_window(n_labels: int, in_window: int) -> float:
 
 @lru_cache(maxsize=16)
 def _quantile_in_period(k: int) -> float:
-    """Return the bound for the k-th period, in standard errors.
-
-    The distribution of the maximum of W(t + 1) - W(t) over 0 <= t <= 1, for a Brownian motion W, is
-    from Slepian (1961).
-    """
+    """Return the bound for the k-th period, in standard errors."""
     from scipy.optimize import brentq  # imported here: a slow import delays short commands
-    from scipy.special import ndtr
 
     level = _LEVEL / (k * (k + 1))
+    return float(brentq(lambda z: _probability_beyond(z) - level, 1.0, _WIDEST))
 
-    def excess(z: float) -> float:
-        density, below, above = exp(-0.5 * z**2) / sqrt(2.0 * pi), ndtr(z), ndtr(-z)
-        return float(2.0 * (above * (1.0 + below) + density * (z * below + density)) - level)
 
-    return float(brentq(excess, 1.0, _WIDEST))
+def _probability_beyond(z: float) -> float:
+    """Return the probability that |W(t + 1) - W(t)| exceeds `z` for a t from 0 to 1, at most.
+
+    W is a Brownian motion. The distribution of the maximum is from Slepian (1961).
+    """
+    from scipy.special import ndtr
+
+    density, below, above = exp(-0.5 * z**2) / sqrt(2.0 * pi), ndtr(z), ndtr(-z)
+    return float(2.0 * (above * (1.0 + below) + density * (z * below + density)))

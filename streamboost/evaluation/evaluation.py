@@ -23,6 +23,7 @@ probabilities of the requests correct this bias. A record's label may arrive lat
 from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import asdict, replace
+from functools import partial
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -494,29 +495,28 @@ class Evaluation:
             factor = factor_since_start(n_since_start)
         else:
             factor = factor_of_window(n_since_start, total.n_labels)
-        errors = self.annotator_errors
-
-        def report_of(sums: SufficientStats) -> Report:
-            return make_report(sums, list(self.class_indices), pending.n_open, factor)
-
-        def report_without(sources: Collection[int]) -> Report:
-            rest = copy(total)
-            rest.merge(self._effect_of_sources(window, sources), times=-1.0)
-            return report_of(rest)
-
-        report = report_of(total)
+        make = partial(
+            make_report,
+            labels=list(self.class_indices),
+            waiting=pending.n_open,
+            anytime_factor=factor,
+        )
+        errors, report = self.annotator_errors, make(total)
         if errors.left_out:
             report = replace(
-                report_without(errors.left_out),
+                make(self._sums_without(errors.left_out, total, window)),
                 left_out=tuple(errors.names[i] for i in sorted(errors.left_out)),
                 accuracy_with_left_out=report.committee.accuracy,
             )
         if errors.suspect is not None:
-            report = report.with_accuracy_of(report_without({*errors.left_out, errors.suspect}))
+            doubtful = {*errors.left_out, errors.suspect}
+            report = report.with_accuracy_of(make(self._sums_without(doubtful, total, window)))
         return report
 
-    def _effect_of_sources(self, window: _Window, sources: Collection[int]) -> SufficientStats:
-        """Return what is to be subtracted from the sums over `window` to leave out `sources`.
+    def _sums_without(
+        self, sources: Collection[int], total: SufficientStats, window: _Window
+    ) -> SufficientStats:
+        """Return the sums `total` over `window` without the labels of the annotators `sources`.
 
         The records that these annotators labelled become records without a label. The others
         represent them: their inclusion probability is multiplied by their share of the labels.
@@ -536,16 +536,16 @@ class Evaluation:
         weight = records.others + 1.0
         share = weight[is_out].sum() / max(weight.sum(), 1.0)
         left_out, kept = (_select_records(records, mask) for mask in (is_out, ~is_out))
-        change = SufficientStats(len(self._known))
+        rest = copy(total)
         for part, times in (
-            (records, 1.0),
-            (replace(left_out, truth=np.full(len(left_out.truth), -1)), -1.0),
-            (replace(kept, others=weight[~is_out] / max(1.0 - share, 1e-9) - 1.0), -1.0),
+            (records, -1.0),
+            (replace(left_out, truth=np.full(len(left_out.truth), -1)), 1.0),
+            (replace(kept, others=weight[~is_out] / max(1.0 - share, 1e-9) - 1.0), 1.0),
         ):
             sums = SufficientStats(len(self._known))
             sums.add(part)
-            change.merge(sums, times=times)
-        return change
+            rest.merge(sums, times=times)
+        return rest
 
     def _sum_pending_records(self, first_row: int, first_batch: int) -> "_PendingSums":
         """Return sums over records and batches that are not yet moved to the sums.
