@@ -1,13 +1,13 @@
 """Coverage of the unbiased estimates: Intervals, label sets and temperatures against all labels.
 
-    python -m benchmarks.honest [--tables intervals annotators sets] [--runs 50] [--seeds 20]
-        [--records 10000] [--budgets 0.02 0.05 0.1 0.2] [--processes 1] [--plot FILE]
+    python -m benchmarks.honest [--tables intervals allocation annotators sets] [--runs 50]
+        [--seeds 20] [--records 10000] [--budgets 0.02 0.05 0.1 0.2] [--processes 1] [--plot FILE]
 
 The learner receives only the labels it requests, each 20 records late; the benchmark knows all
 labels. Each run has its own seed.
 
-The first table compares two ways of requesting labels: with an inclusion probability for each
-record ("probability", the default), and uniformly at random. Its columns are:
+The table "intervals" shows the default way of requesting labels, with an inclusion probability for
+each record. Its columns are:
 
 - the share of the runs whose 95 % interval of the accuracy covers the true accuracy on arrival at
   the end, since the start and for the newest 2,000 records (more if these have fewer than 200
@@ -17,6 +17,11 @@ record ("probability", the default), and uniformly at random. Its columns are:
   all times, looked at every 100 records; and how many times as wide the sequence is at the end;
 - the least number of labels in the window of the newest records, once 200 have arrived;
 - the accuracy over the second half.
+
+The table "allocation" has the same columns for sampling uniformly at random, and for shares of an
+inclusion probability that is proportional to the uncertainty of the prediction. The rest follows
+the rank of the record's utility. The default is 50 %; 100 % is Neyman allocation. Below the table
+are the mean differences from the default in the same runs, with standard errors over the runs.
 
 The table "annotators" has the same columns for labels of three annotators in random order. One of
 them gives a wrong label, uniform over the other classes, with the probability "wrong". The last
@@ -56,16 +61,18 @@ from streamboost import (
     WorkingSet,
 )
 from streamboost.predictions import remove_calibration
+from streamboost.query import sampler
 
 BATCH, DELAY = 20, 20
 SETS = ["image_segments_river", "keystroke", "outdoor", "weather_noaa", "elec2"]
 MADE = ("led", "hyperplane", "stationary", "drifting")
 HALVES = ("train", "test")
-WAYS = {"probability": {}, "uniform": {"strategy": "random"}}
-"""Query settings that are compared: the default rule, and uniform sampling."""
-
 ANNOTATORS, BAD = ("ann", "bob", "eve"), "eve"
 WRONG = (0.0, 0.2, 0.4)
+SHARES = (0.22, sampler._DOUBT, 1.0)
+"""Shares of an inclusion probability by uncertainty that are compared, the default among them."""
+DEFAULT = f"{sampler._DOUBT:.0%}"
+UNIFORM = "uniform"
 LOOK_EVERY = 100
 FIGURES = (
     *("held", "width", "sequence"),
@@ -177,40 +184,57 @@ def judged(X, y, query, seed, wrong=None):
 
 
 def one_run(task):
-    """Return `judged` of one run: a stream's name, its records, budget, way, seed and errors."""
-    name, records, budget, way, seed, wrong = task
+    """Return `judged` of one run.
+
+    `task` has the stream's name, its records, budget, seed, query settings, error rate, and the
+    share by uncertainty.
+    """
+    name, records, budget, seed, settings, wrong, sampler._DOUBT = task
     X, y = dict(streams(records, [name], MADE))[name](seed)
-    return judged(X, y, QueryConfig(budget=budget, **WAYS[way]), seed, wrong)
+    return judged(X, y, QueryConfig(budget=budget, **settings), seed, wrong)
 
 
 def intervals(arguments, console):
-    """Compare two ways to ask: each record by its chance, and uniformly at random."""
-    found = run_cells(arguments, console, "95 % intervals of the accuracy", "asked", WAYS, None)
-    chance, uniform = found[:, :, 0], found[:, :, 1]
-    second_half = FIGURES.index("2nd half")
-    for i, budget in enumerate(arguments.budgets):
-        width = np.nanmean(chance[:, i, 1] / uniform[:, i, 1])
-        gain = 100 * np.mean(chance[:, i, second_half] - uniform[:, i, second_half])
-        console.print(f"{budget:.0%}: {width:.2f} times the width; {gain:+.2f} points")
+    """Show how often the intervals and the sequences held the accuracy."""
+    kinds = {DEFAULT: ({}, None, sampler._DOUBT)}
+    run_cells(arguments, console, "95 % intervals of the accuracy", "uncertainty", kinds)
+
+
+def allocation(arguments, console):
+    """Compare shares of the inclusion probability by uncertainty, and uniform sampling."""
+    kinds = {f"{share:.0%}": ({}, None, share) for share in SHARES}
+    kinds[UNIFORM] = ({"strategy": "random"}, None, sampler._DOUBT)
+    runs = run_cells(arguments, console, "Inclusion probabilities", "uncertainty", kinds)
+    width, second_half = (runs[..., FIGURES.index(name)] for name in ("width", "2nd half"))
+    default = list(kinds).index(DEFAULT)
+    for (i, budget), (k, kind) in product(enumerate(arguments.budgets), enumerate(kinds)):
+        gains = 100 * (second_half[:, i, k] - second_half[:, i, default])
+        error = gains.std() / np.sqrt(gains.size)
+        wide = 100 * np.nanmean(np.nanmean(width[:, i, k], axis=1))
+        console.print(
+            f"{budget:.0%}, {kind}: {wide:.1f} points wide; "
+            f"{gains.mean():+.2f} ± {error:.2f} points of accuracy against {DEFAULT}"
+        )
     if arguments.plot:
-        draw(arguments.plot, arguments.budgets, found)
+        draw(arguments.plot, arguments.budgets, np.nanmean(runs, axis=3), list(kinds))
 
 
 def annotators(arguments, console):
     """Show the same figures if one annotator in three errs."""
-    title = "One annotator in three gives wrong labels"
-    run_cells(arguments, console, title, "wrong", WRONG, "probability")
+    kinds = {f"{wrong:.0%}": ({}, wrong, sampler._DOUBT) for wrong in WRONG}
+    run_cells(arguments, console, "One annotator in three gives wrong labels", "wrong", kinds)
 
 
-def run_cells(arguments, console, title, what, kinds, way):
-    """Run all cells, print their means, and return these (streams, budgets, kinds, figures).
+def run_cells(arguments, console, title, what, kinds):
+    """Run all cells, print their means, and return all (streams, budgets, kinds, runs, figures).
 
-    `kinds` are ways to ask, or error rates where `way` is given.
+    `kinds` maps the names of column `what` to query settings, an error rate and a share by
+    uncertainty.
     """
     names = [*MADE, *(name for name in arguments.sets if load(name) is not None)]
     cells = list(product(names, arguments.budgets, kinds))
     tasks = [
-        (name, arguments.records, budget, way or kind, seed, kind if way else None)
+        (name, arguments.records, budget, seed, *kinds[kind])
         for name, budget, kind in cells
         for seed in range(arguments.runs)
     ]
@@ -218,7 +242,8 @@ def run_cells(arguments, console, title, what, kinds, way):
         runs = np.array(pool.map(one_run, tasks, chunksize=5), dtype=float)
     shape = len(names), len(arguments.budgets), len(kinds)
     runs[np.isinf(runs)] = np.nan
-    found = np.nanmean(runs.reshape(*shape, -1, len(FIGURES)), axis=3)
+    runs = runs.reshape(*shape, -1, len(FIGURES))
+    found = np.nanmean(runs, axis=3)
     table = Table(title=f"{title}, {arguments.runs} runs each", title_justify="left")
     for column in ("stream", "budget", what, *FIGURES):
         table.add_column(column, justify="left" if column == "stream" else "right")
@@ -229,29 +254,31 @@ def run_cells(arguments, console, title, what, kinds, way):
         rows += [(name, *pair, one) for pair, one in zip(pairs, each, strict=True)]
     for name, budget, kind, figures in rows:
         told = [SHAPES.get(f, "{:.1%}").format(v) for f, v in zip(FIGURES, figures, strict=True)]
-        table.add_row(name, f"{budget:.0%}", str(kind), *told)
+        table.add_row(name, f"{budget:.0%}", kind, *told)
     console.print(table)
-    return found
+    return runs
 
 
-def draw(path, budgets, found):
-    """Draw coverage over the budget: means over streams, with extremes of "probability".
+def draw(path, budgets, found, kinds):
+    """Draw coverage over the budget: means over streams, with extremes of the default.
 
-    `found` (streams, budgets, ways, figures) are the means of `judged`.
+    `found` (streams, budgets, kinds, figures) are means of `judged`.
     """
     found, xs = 100.0 * found, [100.0 * budget for budget in budgets]
     panels = {}
     for title, column in (("since the start", "held"), ("newest records", "held, newest")):
         panels[title] = {
-            way: (
+            name: (
                 xs,
                 *(
-                    of(found[:, :, i, FIGURES.index(column)], axis=0)
+                    of(found[:, :, kinds.index(kind), FIGURES.index(column)], axis=0)
                     for of in (np.nanmean, *bounds)
                 ),
             )
-            for i, way in enumerate(WAYS)
-            for bounds in [(np.nanmin, np.nanmax) if way == "probability" else ()]
+            for name, kind, bounds in (
+                ("probability", DEFAULT, (np.nanmin, np.nanmax)),
+                (UNIFORM, UNIFORM, ()),
+            )
         }
     curves(path, panels, "labels asked for, %", "intervals that held, %", level=95.0)
 
@@ -352,7 +379,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--budgets", nargs="+", type=float, default=[0.02, 0.05, 0.1, 0.2])
-    parser.add_argument("--tables", nargs="+", default=["intervals", "annotators", "sets"])
+    tables = ["intervals", "allocation", "annotators", "sets"]
+    parser.add_argument("--tables", nargs="+", choices=tables, default=tables)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--records", type=int, default=10_000)
@@ -363,6 +391,8 @@ def main():
     console = Console(width=200)
     if "intervals" in arguments.tables:
         intervals(arguments, console)
+    if "allocation" in arguments.tables:
+        allocation(arguments, console)
     if "annotators" in arguments.tables:
         annotators(arguments, console)
     if "sets" in arguments.tables:

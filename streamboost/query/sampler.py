@@ -17,7 +17,7 @@ FLOOR = Fraction(1, 10)
 _POWER = 8.0
 """Exponent k of the density by rank: larger values prefer the most useful records more."""
 
-_DOUBT = 0.2 / 0.9
+_DOUBT = 0.5
 """Share of a record's density that is proportional to the uncertainty of its label."""
 
 _NEWEST = 500
