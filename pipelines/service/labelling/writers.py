@@ -88,8 +88,12 @@ class LabelWriter(SourceWriter):
 
     @property
     def allowed_labels(self) -> Sequence[str | int]:
-        """Allowed labels from the pipeline file; empty if all labels are allowed."""
-        return self._schema.classes
+        """Allowed labels: the classes of the pipeline file, or both booleans.
+
+        Empty if all labels are allowed.
+        """
+        both = ("true", "false") if self._current_schema().label_kind == "boolean" else ()
+        return self._schema.classes or both
 
     def validate(self, labels: Sequence[Label]) -> list[Label]:
         """Return `labels` with ids and values normalized as the pipeline will read them.
