@@ -43,12 +43,14 @@ def factor_of_window(n_labels: int, in_window: int) -> float:
 
     The `n_labels` labels since the start are divided into periods of as many labels as the window
     has, `in_window`. In the k-th period the window's error exceeds its bound at any time with a
-    probability of at most 0.05 / (k (k + 1)). These probabilities add up to 0.05.
+    probability of at most 0.05 / (k (k + 1)). These probabilities add up to 0.05. As long as the
+    window has all labels, its factor is at least that since the start.
 
     >>> [round(factor_of_window(n, 200), 2) for n in (200, 2_000, 20_000)]
     [1.58, 2.17, 2.67]
     """
-    return _quantile_in_period(max(ceil(n_labels / max(in_window, 1)), 1)) / _QUANTILE
+    sliding = _quantile_in_period(max(ceil(n_labels / max(in_window, 1)), 1)) / _QUANTILE
+    return max(sliding, factor_since_start(n_labels)) if n_labels <= in_window else sliding
 
 
 @lru_cache(maxsize=16)

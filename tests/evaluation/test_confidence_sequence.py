@@ -25,6 +25,11 @@ def test_in_the_first_period_the_window_s_bound_is_exceeded_as_often_as_planned(
     assert 0.018 <= exceeded <= 0.03  # 0.05 / (1 * 2), and less often for a discrete walk
 
 
+def test_a_window_with_all_labels_has_at_least_the_factor_since_the_start():
+    assert factor_of_window(30, 30) == factor_since_start(30)
+    assert factor_of_window(300, 300) > factor_since_start(300)
+
+
 def test_factors_of_windows_grow_slowly_and_without_end():
     factors = [factor_of_window(10**i, 100) for i in range(2, 12)]
     assert (np.diff(factors) > 0.0).all()
