@@ -22,6 +22,7 @@ from streamboost.pipelines.status.reader import LabelledPrediction
 __all__ = [
     "accuracy_change_text",
     "distribution_table",
+    "drift_tile",
     "feature_drift_table",
     "feature_table",
     "find_shifted_feature",
@@ -59,6 +60,16 @@ def shifted_features(view: StatusSnapshot) -> list[str]:
 def has_enough_records(view: StatusSnapshot) -> bool:
     """Return whether this run has enough records for a PSI (population stability index)."""
     return bool(view.document("features").get("records", RECORDS) >= RECORDS)
+
+
+def drift_tile(view: StatusSnapshot) -> tuple[str, str]:
+    """Return the number of shifted features, and the feature with the largest PSI, as texts."""
+    names, known = shifted_features(view), view.document("features").get("features") or ()
+    known = [one for one in known if one.get("psi") is not None]
+    if not known or not (names or has_enough_records(view)):
+        return NOTHING, "too few records"
+    most = max(known, key=lambda one: float(one["psi"]))
+    return number_text(len(names)), f"shifted; largest PSI: {psi_text(most['psi'])}, {most['name']}"
 
 
 def shift_summary(view: StatusSnapshot) -> str:

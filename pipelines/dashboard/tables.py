@@ -251,7 +251,7 @@ def scorer_table(view: StatusSnapshot) -> Table:
 
 def latency_table(view: StatusSnapshot) -> Table:
     """Build the table of batch latency by stage: median and 99th percentile."""
-    columns = [Column("Stage", "words"), Column("Median"), Column("99th percentile")]
+    columns = [Column("Stage", "words"), Column("p50"), Column("p99")]
     found: Mapping[str, Mapping[str, float | None]] = view.document("latency")
     longest = max((values.get("p99") or 0.0 for values in found.values()), default=0.0) or 1.0
     rows: Rows = [
