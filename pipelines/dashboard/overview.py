@@ -254,8 +254,8 @@ def budget_text(view: StatusSnapshot) -> str:
     if allowed is None or ledger.get("requests") is None:
         return ""
     left = max(int(allowed) - ledger["requests"], 0)
-    share = "" if budget is None else f"; budget {percent_text(budget)} of records"
-    return f"{left:,} left of {int(allowed):,} allowed so far{share}"
+    share = "" if budget is None else f"; budget {percent_text(budget)}"
+    return f"{left:,} left of {int(allowed):,}{share}"
 
 
 def _lowest_recall_tile(view: StatusSnapshot) -> Tile:
@@ -286,11 +286,7 @@ def _accuracy_tile(view: StatusSnapshot) -> tuple[str, str]:
     if found is None:
         return NOTHING, "too few labels"
     interval = f"{100 * found['low']:.1f} to {100 * found['high']:.1f}"
-    records, labels = (
-        count_text(recent["records"], "record"),
-        count_text(recent["answered"], "label"),
-    )
-    return percent_text(found["value"]), f"{interval} (95 %); last {records}, {labels}"
+    return percent_text(found["value"]), f"{interval} (95 %), {recent['answered']:,} recent labels"
 
 
 class OpenRequestsPanel:

@@ -34,11 +34,9 @@ _ABOUT_ACCURACY = (
     "the label is learned). Unbiased: weighted by the inclusion probabilities of the requested "
     "labels, with a 95 % interval. Naive: over the requested labels alone, which are the hard ones."
 )
-_ABOUT_CONFUSION = "Rows are true classes, columns predicted ones. Each count links to its records."
-
-_ABOUT_DRIFT = (
-    "Population stability index (PSI) of the newest records against earlier ones. A PSI of 0.2 or "
-    "more counts as drift."
+_ABOUT_CONFUSION = (
+    "Rows are true classes, columns predicted ones: the share of a row's labels that was predicted "
+    "as each class. Each share links to its records."
 )
 
 _ABOUT_FIELDS = (
@@ -119,7 +117,7 @@ PANELS: Mapping[str, Sequence[PanelSpec]] = {
         ("Annotators", _ABOUT_ANNOTATORS, "table", annotator_table),
     ),
     "/drift": (
-        ("Feature drift", _ABOUT_DRIFT, "table", drift.feature_drift_table),
+        ("Feature drift", drift.ABOUT_SHIFTS, "table", drift.feature_drift_table),
         ("Class mix", "Share of each class.", "table", tables.class_mix_table),
         (
             "Unknown and unreadable fields",

@@ -209,3 +209,13 @@ def test_emptied_chart_keeps_its_frame_and_has_no_rows(chart):
     empty = drawn.without_values("None.")
     assert (empty.options, empty.data_rows, empty.summary) == (drawn.options, [], "None.")
     assert not empty.is_flat
+
+
+def test_the_summary_of_throughput_is_the_mean_of_the_time_range():
+    counts = ((4.0, 100, 2), (1.0, 0, 0), (5.0, 170, 3))
+    points = [
+        {"time": i, "seconds": seconds, "records": n, "labels": labels}
+        for i, (seconds, n, labels) in enumerate(counts)
+    ]
+    said = charts.throughput_curves(StatusSnapshot(points=points)).summary
+    assert said == "Mean in the time range: 27 records and 0.5 labels per second."

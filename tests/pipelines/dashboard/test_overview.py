@@ -37,7 +37,7 @@ def test_anchors_of_panels_lead_to_the_part_that_has_them():
 def test_labels_left_are_those_allowed_and_not_requested():
     documents = {"ledger": {"allowed": 480.7, "requests": 478}, "pipeline": {"budget": 0.2}}
     said = budget_text(StatusSnapshot(documents=documents))
-    assert said == "2 left of 480 allowed so far; budget 20.0 % of records"
+    assert said == "2 left of 480; budget 20.0 %"
     documents["ledger"]["requests"] = 500
     assert budget_text(StatusSnapshot(documents=documents)).startswith("0 left")
     assert budget_text(StatusSnapshot()) == ""
