@@ -1,6 +1,8 @@
 """Serves the labelling page: one record at a time, the most useful first, answered by a key."""
 
 import asyncio
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -20,6 +22,7 @@ from streamboost.pipelines.dashboard.labelling_request import (
     RequestPanel,
     SimilarClass,
     prediction_text,
+    record_excerpt,
     request_feature_table,
 )
 from streamboost.pipelines.dashboard.view import StatusSnapshot
@@ -80,6 +83,8 @@ class LabellingPage:
         self._id: str | None = None
         self._busy = asyncio.Lock()
         self._is_unavailable = False
+        self._hint_ends = math.inf
+        self._without_hint: tuple[str, ...] = ("",)
         self._progress = Tag("p", "", "state progress")
         self._desk = Tag("div", classes="desk")
         with self._desk:
@@ -99,13 +104,13 @@ class LabellingPage:
     def _make_side_panels(self) -> None:
         """Create the side panels: class buttons, nearest labelled records and past answers."""
         with Tag("section", classes="panel reply", aria_labelledby="reply-title"):
-            Tag("h2", "What is it?", id="reply-title")
+            Tag("h2", "Class", id="reply-title")
             self._answers = AnswerButtons()
             self._answers.on("given", self._on_answer)
             self._said = BidiText("p", "said", role="status", aria_live="polite")
         self._near = NearestRecordsPanel()
         with Tag("section", classes="panel answered", aria_labelledby="history-title"):
-            Tag("h2", "Answered", id="history-title")
+            Tag("h2", "Newest answers", id="history-title")
             self._none = Tag("p", "Nothing yet.", "summary empty")
             self._history = AnsweredTable()
             self._history.on("change", self._on_correction_start)
@@ -133,6 +138,9 @@ class LabellingPage:
     async def _refresh_request(self) -> None:
         """Lease a request if none is shown, else renew the lease in time; update the history."""
         now = asyncio.get_running_loop().time()
+        if time.monotonic() > self._hint_ends:
+            self._hint_ends = math.inf
+            self._said.show_text(*self._without_hint)
         if self._id is None:
             await self._show_next_request()
         elif not self._is_gone and now - self._looked >= LOOK:
@@ -154,7 +162,15 @@ class LabellingPage:
         return self._visible_request(self._queue.renew_lease(self._person, id))
 
     def _visible_request(self, request: OpenRequest | None) -> OpenRequest | None:
-        return None if request is None else self._blind_mode.visible_request(self._person, request)
+        """Return the request as the annotator may see it, with the texts of similar records."""
+        if request is None:
+            return None
+        seen = self._blind_mode.visible_request(self._person, request)
+        near = [
+            one | {"text": record_excerpt(self._status.labelled_record(one["id"]) or {})}
+            for one in seen.get("near") or ()
+        ]
+        return seen | ({"near": near} if near else {})
 
     async def release_lease(self) -> None:
         """Release the lease of the shown record, so that other annotators can get the record."""
@@ -171,6 +187,7 @@ class LabellingPage:
         async with self._busy:
             if given.get("turn") != self._turn:
                 return
+            self._hint_ends = math.inf
             if given.get("action") in ("change", "keep"):
                 await self._start_correction(
                     self._newest_label_entry() if given["action"] == "change" else None
@@ -272,9 +289,12 @@ class LabellingPage:
         label = labelling_request.chosen_label(answer, self._view.label_type)
         entry = self._queue.answer(self._person, self._id, label)
         text, *names = prediction_text(self._request) if self._blind else ("",)
-        undo_hint = "Press U within a few seconds to undo."
-        given_text = f"Record {{}} is {{}}. {undo_hint} {text}".rstrip()
-        return given_text, entry.id, str(entry.label), *names
+        seconds = self._queue.undo_seconds(entry)
+        hint = f" Press U within {seconds:.0f} s to undo." if seconds >= 1 else ""
+        said = "Record {} is {}.", entry.id, str(entry.label), *names
+        self._without_hint = said[0] + f" {text}".rstrip(), *said[1:]
+        self._hint_ends = time.monotonic() + seconds
+        return said[0] + f"{hint} {text}".rstrip(), *said[1:]
 
     async def _show_next_request(self) -> None:
         if self._changing is not None:  # the current record waits until the correction ends

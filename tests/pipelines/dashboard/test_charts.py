@@ -217,5 +217,5 @@ def test_the_summary_of_throughput_is_the_mean_of_the_time_range():
         {"time": i, "seconds": seconds, "records": n, "labels": labels}
         for i, (seconds, n, labels) in enumerate(counts)
     ]
-    said = charts.throughput_curves(StatusSnapshot(points=points)).summary
+    said = curves.throughput_curves(StatusSnapshot(points=points)).summary
     assert said == "Mean in the time range: 27 records and 0.5 labels per second."
