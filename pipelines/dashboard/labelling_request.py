@@ -42,7 +42,7 @@ __all__ = [
     "record_excerpt",
     "request_feature_table",
     "request_reason",
-    "show_field_value",
+    "show_fields",
 ]
 
 ACTIONS = "snuc"
@@ -454,13 +454,17 @@ class RequestPanel:
             self._shown = fields
             self._fields.clear()
             with self._fields:
-                # People look at images and texts first, and rarely at ids and hashes.
-                for name, value in sorted(fields.items(), key=lambda one: _field_sort_key(one[1])):
-                    with Tag("div", classes=f"field {field_kind(value)}"):
-                        with Tag("dt"):
-                            Tag("bdi", str(name))
-                        with Tag("dd"):
-                            show_field_value(value)
+                show_fields(fields)
+
+
+def show_fields(fields: Mapping[str, Any]) -> None:
+    """Show the fields of a record: images and texts first, and ids and hashes last."""
+    for name, value in sorted(fields.items(), key=lambda one: _field_sort_key(one[1])):
+        with Tag("div", classes=f"field {field_kind(value)}"):
+            with Tag("dt"):
+                Tag("bdi", str(name))
+            with Tag("dd"):
+                _show_field_value(value)
 
 
 def _field_sort_key(value: Any) -> int:
@@ -472,7 +476,7 @@ def _field_sort_key(value: Any) -> int:
     return 3 if field_kind(value) == "text" and len(value) > LONG else 2
 
 
-def show_field_value(value: Any) -> None:
+def _show_field_value(value: Any) -> None:
     """Show the value of a field: an image, a link, or text."""
     kind = field_kind(value)
     if kind == "image":

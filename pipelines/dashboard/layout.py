@@ -13,7 +13,7 @@ import nicegui.client
 from nicegui import ui
 
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
-from streamboost.pipelines.dashboard.widgets import Tag, ThemeSelector
+from streamboost.pipelines.dashboard.widgets import ConnectionNotice, Tag, ThemeSelector
 from streamboost.pipelines.service.auth.login import LOGOUT
 from streamboost.pipelines.service.auth.users import User
 
@@ -110,6 +110,7 @@ class Header:
 def main_element(title: str) -> Iterator[Tag]:
     """Create the main element of a page with the heading `title`; yield the element."""
     with Tag("div", classes="content", id="content", tabindex="-1") as element:
+        ConnectionNotice()
         Tag("h1", title)
         yield element
 

@@ -19,6 +19,7 @@ from streamboost.pipelines.dashboard.widgets import (
     MovedAnchors,
     Tag,
     TimeRangeSelector,
+    add_heading,
 )
 from streamboost.pipelines.service.labelling.progress import LabellingProgress
 from streamboost.pipelines.status.formatting import (
@@ -355,8 +356,8 @@ class DeadLetterPanel:
 
     def __init__(self, link: str) -> None:
         with Tag("section", classes="panel", aria_labelledby="dead-letters-title"):
-            Tag("h2", "Dead letters", id="dead-letters-title")
-            Tag("p", "Messages that could not be used, newest first.", "about")
+            about = "Messages that could not be used, newest first."
+            add_heading("Dead letters", "dead-letters-title", about)
             self._empty = Tag("p", "None: every message could be used.", "summary empty")
             self._list = Tag("ul", classes="letters")
             Tag("a", "All dead letters by reason, to fix and resend", href=link)

@@ -29,7 +29,12 @@ from streamboost.pipelines.dashboard.tables import (
     version_text,
 )
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
-from streamboost.pipelines.dashboard.widgets import DataTable, Tag, show_summary_and_table
+from streamboost.pipelines.dashboard.widgets import (
+    DataTable,
+    Tag,
+    add_heading,
+    show_summary_and_table,
+)
 from streamboost.pipelines.status.formatting import (
     NOTHING,
     count_text,
@@ -417,7 +422,7 @@ class VersionComparison:
         if last is not None:
             span = f"From version {version_text(first, origins)} to {version_text(last, origins)}"
         with Tag("section", classes="panel whole", aria_labelledby="since-title", id="since"):
-            Tag("h2", span, id="since-title")
+            add_heading(span, "since-title", _ABOUT)
             self._add_version_menus(first, last)
             ends = {number for number in (first, last) if number is not None}
             about = (
@@ -432,7 +437,6 @@ class VersionComparison:
                     said = f"No usable labels are kept for version {wanted}{nearest}."
                     Tag("p", said, "summary")
             show_summary_and_table(recall_since_table(evidence, first, self._pipeline, last))
-            Tag("p", _ABOUT, "about")
 
     def _show_version_comparison(
         self,
@@ -462,8 +466,8 @@ class VersionComparison:
                 comparison_table(known_versions[left], known_versions[right], evidence)
             )
         with Tag("section", classes="panel whole", aria_labelledby="weigh-title", id="weigh"):
-            Tag("h2", "Feature importances", id="weigh-title")
-            Tag("p", "Share of the total split gain per feature.", "about")
+            about = "Share of the total split gain per feature."
+            add_heading("Feature importances", "weigh-title", about)
             show_summary_and_table(importance_table(known_versions[left], known_versions[right]))
 
     @staticmethod

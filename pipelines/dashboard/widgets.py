@@ -31,6 +31,7 @@ __all__ = [
     "BatchedUpdates",
     "BidiText",
     "Chart",
+    "ConnectionNotice",
     "DataTable",
     "MovedAnchors",
     "ResendEditor",
@@ -286,6 +287,10 @@ class TimeRangeSelector(_Component, component=STATIC / "spans.js"):
 
 class ThemeSelector(_Component, component=STATIC / "theme.js"):
     """Control that selects the light or dark theme."""
+
+
+class ConnectionNotice(_Component, component=STATIC / "connection.js"):
+    """Notice on a page that gets no websocket, such as behind a proxy that forwards none."""
 
 
 class StatusLine(_Component, component=STATIC / "status.js"):

@@ -187,6 +187,12 @@ def test_a_prediction_that_other_experts_made_says_what_the_committee_would_have
     )
 
 
+def test_a_column_that_is_derived_from_a_text_is_not_called_missing():
+    found = FOUND | {"why": why(["cement", "grass"], [["words for cement", 2.0, 0.1]])}
+    rows = record.contribution_table(found, VIEW).rows
+    assert texts(rows[0])[:3] == ["words for cement", "—", "—"]
+
+
 def test_what_is_summed_says_of_how_many_features():
     def named(why):
         return texts(record.contribution_table(FOUND | {"why": FOUND["why"] | why}, VIEW).rows[-2])[

@@ -95,6 +95,8 @@ def test_an_operator_rolls_back_after_a_question_and_a_annotator_cannot(job, vis
     kept = lambda: [one["version"] for one in job.figure("learner", "versions")]  # noqa: E731
     page = visit("/versions?pipeline=segments", "bob")
     button = page.get_by_role("button", name="Roll back to").first
+    assert "danger" in button.get_attribute("class")
+    assert "danger" not in (page.get_by_role("button", name="Retrain").get_attribute("class") or "")
     button.wait_for()
     wanted = int(button.inner_text().split()[-1])
     assert wanted in kept()

@@ -115,6 +115,15 @@ def test_classes_beyond_twelve_can_be_searched_and_answered_by_keys(visit):
     until_said(page, f"Record {id} is grass")
 
 
+def test_a_page_without_a_websocket_says_that_no_answer_is_possible(visit):
+    page = visit("/label", bypass_csp=True)
+    page.route_web_socket("**", lambda socket: socket.close())
+    page.reload()
+    page.get_by_role("alert").get_by_text("let it forward WebSockets").wait_for()
+    assert_accessible(page)
+    page.close()  # the route of websockets stays with the page
+
+
 def test_what_ones_labels_have_brought_stands_in_the_tile_of_the_accuracy_too(visit):
     page = visit("/label")
     id = record(page)
