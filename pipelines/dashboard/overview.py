@@ -225,11 +225,7 @@ def _tile_values(view: StatusSnapshot) -> list[Tile]:
         (*_accuracy_tile(view), page_address("/quality", name)),
         _lowest_recall_tile(view),
         (*drift_tile(view), page_address("/drift", name)),
-        (
-            number_text(ledger.get("requests")),
-            budget_text(view),
-            page_address("/labelling", name),
-        ),
+        (number_text(ledger.get("requests")), budget_text(view), page_address("/labelling", name)),
         (
             number_text(n_open),
             "to be answered" if n_open else "nothing to answer",

@@ -119,12 +119,7 @@ PANELS: Mapping[str, Sequence[PanelSpec]] = {
     "/drift": (
         ("Feature drift", drift.ABOUT_SHIFTS, "table", drift.feature_drift_table),
         ("Class mix", "Share of each class.", "table", tables.class_mix_table),
-        (
-            "Unknown and unreadable fields",
-            _ABOUT_FIELDS,
-            "table",
-            tables.field_problem_table,
-        ),
+        ("Unknown and unreadable fields", _ABOUT_FIELDS, "table", tables.field_problem_table),
     ),
     "/operations": (
         (
@@ -133,12 +128,7 @@ PANELS: Mapping[str, Sequence[PanelSpec]] = {
             "chart",
             charts.throughput_curves,
         ),
-        (
-            "Latency",
-            "Time from reading a batch to its commit.",
-            "chart",
-            charts.latency_curves,
-        ),
+        ("Latency", "Time from reading a batch to its commit.", "chart", charts.latency_curves),
         (
             "Lag",
             f"Messages, or bytes of line-based files, that wait to be read{_LEARNER}.",

@@ -91,10 +91,7 @@ def add_pages(app: FastAPI, pipelines: Sequence[ServedPipeline]) -> None:
 
 
 def _add_dashboard_page(
-    title: str,
-    path: str,
-    pipelines: Mapping[str, ServedPipeline],
-    feeds: Mapping[str, StatusFeed],
+    title: str, path: str, pipelines: Mapping[str, ServedPipeline], feeds: Mapping[str, StatusFeed]
 ) -> None:
     names = list(feeds)
 
