@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 from nicegui.events import GenericEventArguments
@@ -15,7 +16,9 @@ from streamboost.pipelines.dashboard import labelling_request
 from streamboost.pipelines.dashboard.labelling_progress import (
     AccuracyGain,
     AccuracyGainTracker,
+    learning_text,
     progress_text,
+    training_text,
 )
 from streamboost.pipelines.dashboard.labelling_request import (
     NearestRecordsPanel,
@@ -46,6 +49,8 @@ __all__ = ["LabellingPage", "history_rows"]
 HISTORY = 12
 """Number of answers in the history."""
 
+
+EMPTY: Mapping[str, Any] = {"labels": ()}
 
 LOOK = 3.0
 """Seconds between two renewals of the record's lease, which also check that it is open."""
@@ -307,13 +312,16 @@ class LabellingPage:
 
     async def _show_history(self) -> None:
         found = await asyncio.to_thread(self._read_history)
-        self._entries, progress, gain, differ = found
+        self._entries, progress, gain, differ, learned = found
         has = None if self._is_gone else self._id is not None
         n_open = self._view.n_open_requests
-        self._progress.text = progress_text(progress, n_open, gain, has_record=has)
+        training = training_text(self._view)
+        self._progress.text = progress_text(
+            progress, n_open, gain, has_record=has, training=training
+        )
         self._none.set_visibility(not self._entries)
         self._history.set_visibility(bool(self._entries))
-        self._history.show(rows=history_rows(self._entries, differ, self._person))
+        self._history.show(rows=history_rows(self._entries, differ, self._person, learned))
 
     def _read_history(
         self,
@@ -322,14 +330,26 @@ class LabellingPage:
         LabellingProgress,
         AccuracyGain | None,
         dict[str, list[tuple[str, str | int]]],
+        dict[int, str],
     ]:
-        """Return newest answers, progress, accuracy gain, and disagreements by record id."""
+        """Return newest answers, progress, accuracy gain, disagreements and learned answers.
+
+        Disagreements are by record id, and the versions that learned an answer by its number.
+        """
         person, progress = self._person, self._queue.progress(self._person)
         found = self._queue.history(HISTORY)
         hidden = {one.id for one in found if self._blind_mode.hides_labels(person, one.id)}
         entries = [one for one in found if one.person == person.name or one.id not in hidden]
         differ = self._queue.conflicting_labels({one.id for one in entries} - hidden)
-        return entries, progress, self._gains.gain_since(progress.first, self._view), differ
+        learned = {
+            entry.number: learning_text(tick, self._view.marks)
+            for entry in entries
+            if entry.stage == "written"
+            for tick, label, source in (self._status.labelled_record(entry.id) or EMPTY)["labels"]
+            if (str(entry.label), entry.person) == (str(label), source)
+        }
+        gain = self._gains.gain_since(progress.first, self._view)
+        return entries, progress, gain, differ, learned
 
     def _show_request(self, request: OpenRequest | None) -> None:
         found = request or {}
@@ -395,13 +415,19 @@ _STAGES = {
 }
 
 
+def _state_text(entry: LabellingEntry, learned: str | None) -> str:
+    return f"learned {learned}" if learned else _STAGES.get(entry.stage, "recorded")
+
+
 def history_rows(
     entries: Sequence[LabellingEntry],
     disagreements: Mapping[str, Sequence[tuple[str, str | int]]],
     person: User,
+    learned: Mapping[int, str] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     """Return the rows of the table of past answers, as dicts for the browser.
 
+    `learned` has the versions that learned an answer, by its number.
     `disagreements` has the annotators and labels of each record with a disagreement. Annotators may
     change their own newest label of a record, operators every newest label. Late and undone
     answers cannot be changed.
@@ -424,7 +450,7 @@ def history_rows(
                 "others": escape_bidi(", ".join(others)) if is_label else "",
                 "person": escape_bidi(entry.person),
                 "when": time_text(entry.time),
-                "state": _STAGES.get(entry.stage, "recorded"),
+                "state": _state_text(entry, learned.get(entry.number)),
                 "changeable": is_label and is_theirs and entry.id not in newest,
             }
         )

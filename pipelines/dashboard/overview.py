@@ -7,7 +7,11 @@ from typing import Any
 from nicegui.events import GenericEventArguments
 
 from streamboost.pipelines.dashboard.drift import drift_tile
-from streamboost.pipelines.dashboard.labelling_progress import AccuracyGain, progress_text
+from streamboost.pipelines.dashboard.labelling_progress import (
+    AccuracyGain,
+    progress_text,
+    training_text,
+)
 from streamboost.pipelines.dashboard.panels import PANELS, Panel, panel_id
 from streamboost.pipelines.dashboard.quality import lowest_recall, mistakes_address
 from streamboost.pipelines.dashboard.status_line import Notice, PipelineStatus, StatusPanel
@@ -101,7 +105,10 @@ class Dashboard:
         if self._tiles is not None:
             self._tiles.show(view, gain)
         if self._requests is not None:
-            self._requests.show(progress_text(progress, view.n_open_requests, gain))
+            training = training_text(view)
+            self._requests.show(
+                progress_text(progress, view.n_open_requests, gain, training=training)
+            )
         if self._letters is not None:
             self._letters.show(view.dead_letters)
 

@@ -278,7 +278,7 @@ def test_an_answer_that_was_written_is_changed_by_a_click_and_learned_anew(job, 
     id = record(page)
     page.keyboard.press("1")
     after = wait_for_record_after(page, id)
-    until(lambda: "written" in answered(page, id).inner_text().split())
+    until(lambda: {"written", "learned"} & {*answered(page, id).inner_text().split()})
     answered(page, id).get_by_role("button", name="Change").click()
     page.wait_for_selector(".doubt")
     assert f"Record {id} is " in text_of(page, ".doubt")
