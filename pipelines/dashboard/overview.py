@@ -246,7 +246,7 @@ def _tile_values(view: StatusSnapshot) -> list[Tile]:
         (
             number_text(learner.get("version") or None),
             count_text(int(learner.get("trees", 0)), "tree") + _rollback_and_training_text(view),
-            page_address("/versions", name),
+            f"{page_address('/labelling', name)}#effect-of-labels",
         ),
     ]
 

@@ -6,7 +6,15 @@ To add a panel, write a function in `charts` or `tables` and add a line to `PANE
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from streamboost.pipelines.dashboard import charts, counts, drift, expert_weights, quality, tables
+from streamboost.pipelines.dashboard import (
+    charts,
+    counts,
+    drift,
+    expert_weights,
+    quality,
+    tables,
+    versions,
+)
 from streamboost.pipelines.dashboard.annotators import annotator_table
 from streamboost.pipelines.dashboard.charts import Curves
 from streamboost.pipelines.dashboard.tables import Table
@@ -53,6 +61,12 @@ _ABOUT_ANNOTATORS = (
     "Disagreement: share of this annotator's recent labels that conflict with other annotators or "
     "with predictions of at least 90 %, with a 95 % interval. Relabel requests are excluded. "
     "Outvoted: recent records for which a majority chose one other class."
+)
+
+_ABOUT_EFFECT = (
+    "Accuracy of each version's own predictions, and of as many labelled predictions before it, "
+    "weighted by inclusion probability. Changes have 95 % intervals. The records differ, so that "
+    "a change of the stream counts, too."
 )
 
 _LEARNER = " (of the learner if scorers run)"
@@ -115,6 +129,7 @@ PANELS: Mapping[str, Sequence[PanelSpec]] = {
             charts.label_budget_curves,
         ),
         ("Annotators", _ABOUT_ANNOTATORS, "table", annotator_table),
+        ("Effect of labels", _ABOUT_EFFECT, "table", versions.version_effect_table),
     ),
     "/drift": (
         ("Feature drift", drift.ABOUT_SHIFTS, "table", drift.feature_drift_table),
