@@ -25,7 +25,7 @@ from streamboost.pipelines.dashboard.labelling_request import (
     RequestPanel,
     SimilarClass,
     prediction_text,
-    record_excerpt,
+    record_preview,
     request_feature_table,
 )
 from streamboost.pipelines.dashboard.view import StatusSnapshot
@@ -167,12 +167,12 @@ class LabellingPage:
         return self._visible_request(self._queue.renew_lease(self._person, id))
 
     def _visible_request(self, request: OpenRequest | None) -> OpenRequest | None:
-        """Return the request as the annotator may see it, with the texts of similar records."""
+        """Return the request as the annotator may see it, with the content of similar records."""
         if request is None:
             return None
         seen = self._blind_mode.visible_request(self._person, request)
         near = [
-            one | {"text": record_excerpt(self._status.labelled_record(one["id"]) or {})}
+            record_preview(self._status.labelled_record(one["id"]) or {}) | one
             for one in seen.get("near") or ()
         ]
         return seen | ({"near": near} if near else {})

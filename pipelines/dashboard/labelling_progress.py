@@ -95,7 +95,8 @@ def training_text(view: StatusSnapshot) -> str:
         return ""
     version, answered = counts[-1]
     since = count_text(answered - began[-1], "label")
-    return f"{since} since version {version} · a new version after about {median(gaps):.0f} labels"
+    usual = count_text(round(median(gaps)), "label")
+    return f"{since} since version {version} · a new version after about {usual}"
 
 
 def learning_text(tick: int, marks: Sequence[Status]) -> str:

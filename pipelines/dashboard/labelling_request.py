@@ -39,7 +39,7 @@ __all__ = [
     "is_long_or_media",
     "is_prose",
     "prediction_text",
-    "record_excerpt",
+    "record_preview",
     "request_feature_table",
     "request_reason",
     "show_fields",
@@ -496,15 +496,19 @@ def _show_field_value(value: Any) -> None:
         Tag("bdi", "missing" if value is None else str(value), kind)
 
 
-def record_excerpt(record: Mapping[str, Any]) -> str:
-    """Return the longest text of a record, shortened to `EXCERPT` characters; empty without any.
+def record_preview(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return the first small image of a record, and its longest text of at most `EXCERPT` letters.
 
-    >>> record_excerpt({"features": {"note": "my parcel is late", "os": "ios"}})
-    'my parcel is late'
+    >>> record_preview({"features": {"note": "my parcel is late", "os": "ios"}})
+    {'text': 'my parcel is late'}
     """
     values = [*(record.get("features") or {}).values(), *(record.get("fields") or {}).values()]
     text = max((one for one in values if is_prose(one)), key=len, default="")
-    return shorten(text, EXCERPT, placeholder=" …")
+    found = {
+        "picture": first_small_image(record),
+        "text": shorten(text, EXCERPT, placeholder=" …"),
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def first_small_image(record: Mapping[str, Any]) -> str | None:

@@ -269,7 +269,7 @@ def _lowest_recall_tile(view: StatusSnapshot) -> Tile:
     label, recall = found
     interval = f"{100 * recall['low']:.1f} to {100 * recall['high']:.1f}"
     link = mistakes_address(view, label)
-    return percent_text(recall["value"]), f"{label}: {interval} (95 %)", link
+    return percent_text(recall["value"]), f"class {label}: {interval} (95 %)", link
 
 
 def _rollback_and_training_text(view: StatusSnapshot) -> str:
@@ -348,9 +348,9 @@ def next_steps(view: StatusSnapshot, status: PipelineStatus) -> list[Notice]:
         steps.append(Notice("Dead letters", reason, link, "Fix and resend messages"))
     if (worst := lowest_recall(view)) and worst[1]["value"] < 1:
         label, recall = worst
-        reason = f"{label} has the lowest recall: {estimate_text(recall)}"
+        reason = f"class {label} has the lowest recall: {estimate_text(recall)}"
         link = mistakes_address(view, label)
-        steps.append(Notice("Recall", reason, link, f"Review the mistakes of {label}"))
+        steps.append(Notice("Recall", reason, link, f"Review the mistakes of class {label}"))
     return steps
 
 

@@ -16,7 +16,7 @@ from streamboost.pipelines.dashboard.labelling_request import (
     chosen_label,
     field_kind,
     find_similar_class,
-    record_excerpt,
+    record_preview,
     request_reason,
 )
 from streamboost.pipelines.dashboard.labelling_request import class_choices as all_choices
@@ -182,10 +182,12 @@ def test_a_long_text_is_folded_between_two_words_and_is_whole():
     assert f"{visible} {rest}" == text.strip()
 
 
-def test_the_excerpt_of_a_similar_record_is_its_longest_text():
+def test_the_preview_of_a_similar_record_is_its_longest_text_and_its_image():
     record = {"features": {"subject": "a late parcel", "body": "where is it " * 50, "os": "ios"}}
-    found = record_excerpt(record)
+    found = record_preview(record)["text"]
     assert found.startswith("where is it where")
     assert found.endswith(" …")
     assert len(found) <= EXCERPT
-    assert record_excerpt({"features": {"os": "ios", "n": 3}}) == record_excerpt({}) == ""
+    assert record_preview({"features": {"os": "ios", "n": 3}}) == record_preview({}) == {}
+    image = "data:image/png;base64,iVBORw0KGgo="
+    assert record_preview({"fields": {"photo": image}}) == {"picture": image}

@@ -61,7 +61,7 @@ def test_next_steps_begin_with_the_error_and_end_with_the_class_of_the_lowest_re
         ("Resume training", "/versions"),
         ("Label records", "/label?pipeline=p"),
         ("Fix and resend messages", "/dead-letters?pipeline=p"),
-        ("Review the mistakes of path", "/records?pipeline=p&true=path&wrong=true"),
+        ("Review the mistakes of class path", "/records?pipeline=p&true=path&wrong=true"),
     ]
     assert [one.text for one in steps[2:4]] == [
         "2 requests wait for a label",
