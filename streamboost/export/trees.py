@@ -102,7 +102,7 @@ def _build_tree(
 
 def _categories_of_node(forest: Forest, node: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the categories of the feature of `node`, and whether each of them goes left."""
-    table = forest.categories
+    table = forest.category_codes
     at = int(np.searchsorted(table.features, forest.nodes["feature"][node]))
     own = slice(int(table.start[at]), int(table.start[at + 1]))
     codes = table.codes[own]

@@ -218,7 +218,7 @@ class ScoredCommittee:
                 "SketchLogitBoostClassifier, or set the schedule's correction_rounds to 0"
             )
         self.committee = committee
-        categories = committee.learners.categories.features
+        categories = committee.learners.category_codes.features
         self.features = np.setdiff1d(np.arange(committee.n_features), categories)
         self._place = {label: k for k, label in enumerate(committee.classes.tolist())}
         self.scores = np.zeros((block, len(committee.classes)))

@@ -116,7 +116,7 @@ class NeighboursExpert(Expert):
         splits[: committee.n_features] += committee.learners.split_counts(committee.n_features)
         weight = splits / splits.mean()
         root = np.sqrt(weight)
-        root[committee.learners.categories.features] = 0.0
+        root[committee.learners.category_codes.features] = 0.0
         columns = np.sort(np.argsort(-weight, kind="stable")[:_COLUMNS])
         return columns, root[columns], weight[columns].astype(np.float32)
 

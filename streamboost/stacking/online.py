@@ -45,7 +45,7 @@ class LinearExpert(Expert):
         self._squares = np.pad(self._squares, more, constant_values=_LEAST)
 
     def _reciprocal_feature_scales(self, committee: "Committee") -> np.ndarray:
-        categories = committee.learners.categories.features
+        categories = committee.learners.category_codes.features
         if not categories.size:
             return self._scale.rate
         rate = self._scale.rate.copy()

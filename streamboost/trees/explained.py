@@ -23,7 +23,7 @@ def shap_values(forest: Forest, X: np.ndarray) -> np.ndarray:
 
     The result is float64 (n, K, D + 1). The last column is the mean score over the training rows.
     """
-    X = forest.categories.transform(X)
+    X = forest.category_codes.transform(X)
     n, n_features = X.shape
     left_share, expected = np.empty(len(forest.nodes)), np.zeros(forest.n_classes)
     grown = forest.nodes, forest.roots, forest.values

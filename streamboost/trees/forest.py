@@ -47,7 +47,7 @@ class Forest:
         that are newer than a tree go to the side of the node's missing values.
     set_of
         Index of each node's set in `sets`, int32 (nodes,); -1 if the node splits numbers.
-    categories
+    category_codes
         The code of each category.
     gain
         Gain of each node's split per record, float32 (nodes,); see `Statistic.worth`.
@@ -63,7 +63,7 @@ class Forest:
     rounds: np.ndarray
     sets: np.ndarray = field(default_factory=lambda: np.zeros((0, 1), dtype=np.uint8))
     set_of: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    categories: CategoryCodes = field(default_factory=CategoryCodes)
+    category_codes: CategoryCodes = field(default_factory=CategoryCodes)
     gain: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
     cover: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
 
@@ -113,7 +113,7 @@ class Forest:
             yield scores
 
     def _encode_categories(self, X: np.ndarray) -> np.ndarray:
-        return self.categories.transform(X) if self.sets.size else X
+        return self.category_codes.transform(X) if self.sets.size else X
 
     def _add_trees(
         self, X: np.ndarray, scores: np.ndarray, first_tree: np.int32, end_tree: np.int32
@@ -184,7 +184,10 @@ class Forest:
             "set_of": self.set_of,
             "gain": self.gain,
             "cover": self.cover,
-            **{f"categories.{name}": getattr(self.categories, name) for name in _CATEGORY_FIELDS},
+            **{
+                f"categories.{name}": getattr(self.category_codes, name)
+                for name in _CATEGORY_FIELDS
+            },
             **{f"nodes.{name}": self.nodes[name].copy() for name in _NODE_FIELDS},
         }
 
@@ -221,18 +224,18 @@ class Forest:
         _require_range("round", np.diff(self.rounds), 0, None)
         if len(self.rounds) == 0 or self.rounds[0] != 0 or self.rounds[-1] != len(self.roots):
             raise ModelFileError("the rounds do not cover the trees: the file is damaged")
-        self.categories.validate(n_features)
+        self.category_codes.validate(n_features)
         if len(self.set_of) != len(self.nodes):
             raise ModelFileError("sets of categories and nodes differ in number: damaged file")
         chosen = self.set_of >= 0
         _require_range("set", self.set_of, -1, len(self.sets))
-        if not np.isin(self.nodes["feature"][chosen], self.categories.features).all():
+        if not np.isin(self.nodes["feature"][chosen], self.category_codes.features).all():
             raise ModelFileError("a set of categories splits a column of numbers: damaged file")
         if self.gain.shape != self.nodes.shape or self.cover.shape != self.values.shape[:1]:
             raise ModelFileError("gains, covers and trees differ in number: the file is damaged")
         if (self.gain < 0).any() or (self.cover < 0).any():
             raise ModelFileError("a gain or a cover is negative: the file is damaged")
-        _require_range("code", self.categories.codes, 1, 8 * self.sets.shape[1])
+        _require_range("code", self.category_codes.codes, 1, 8 * self.sets.shape[1])
 
 
 class ForestBuilder:
@@ -273,10 +276,10 @@ class ForestBuilder:
     def build(self) -> Forest:
         """Return the forest with all appended rounds."""
         old, bins = self._forest, self._bins
-        categories, code_maps = old.categories.merge_categories(bins.categories)
+        categories, code_maps = old.category_codes.merge_categories(bins.categories)
         if code_maps:
             args = old.sets, old.set_of, old.nodes["feature"], code_maps, categories.n_codes
-            old = replace(old, sets=extend_category_sets(*args), categories=categories)
+            old = replace(old, sets=extend_category_sets(*args), category_codes=categories)
         if not self._grown:
             return old
         grown, sizes, values, weights = self._concatenate_rounds()

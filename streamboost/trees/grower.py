@@ -122,7 +122,7 @@ class Grower:
             self.set_sample(features, rows, rest)
 
     @property
-    def is_full_sample(self) -> bool:
+    def uses_all_rows_and_features(self) -> bool:
         """Whether trees are grown on all rows and on all features that can be split."""
         return len(self.rest) == 0 and len(self.features) == len(self.splittable)
 

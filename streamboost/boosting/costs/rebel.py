@@ -101,8 +101,9 @@ class RebelClassifier(BoostingClassifier):
         Subcosts of the loss. ``"paper"``: the thesis's subcosts, which grow as the square of the
         costs. Contrary to the thesis, the largest score is then not always the class of least
         expected cost, and `predict` finds that class from the probabilities behind the scores.
-        ``"linear"``: subcosts for which the largest score always is that class. They are noisier,
-        and gave a higher cost in most measurements. Without a cost matrix both are equal.
+        ``"linear"``: subcosts for which the largest score always is that class. Linear subcosts
+        are noisier, and gave a higher cost in most measurements. Without a cost matrix both are
+        equal.
     weak_learner
         ``"tree"`` or ``"localized_similarity"``.
     n_estimators
