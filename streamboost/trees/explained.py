@@ -41,8 +41,8 @@ def shap_values(forest: Forest, X: np.ndarray) -> np.ndarray:
 def _quadrature_rules(n_blocks: int) -> np.ndarray:
     """Return the Gauss-Legendre rules on [0, 1] with 4 to 4 `n_blocks` points.
 
-    The array is RULE (n_blocks + 1, n_blocks). Row b is the rule of b blocks with 4 points each,
-    which is exact for polynomials of degree 8 b - 1. Row 0 is empty.
+    The array is RULE (n_blocks + 1, n_blocks), each entry a block of 4 points. Row b is the rule
+    with b blocks, which is exact for polynomials of degree 8 b - 1. Row 0 is empty.
     """
     rules = np.zeros((n_blocks + 1, n_blocks), dtype=RULE)
     for b in range(1, n_blocks + 1):

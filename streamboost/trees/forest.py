@@ -48,9 +48,9 @@ class Forest:
     set_of
         Index of each node's set in `sets`, int32 (nodes,); -1 if the node splits numbers.
     category_codes
-        The code of each category.
+        The integer code of each category of each categorical feature.
     gain
-        Gain of each node's split per record, float32 (nodes,); see `Statistic.worth`.
+        Gain of each node's split per record, float32 (nodes,); see `Statistic.gain_scale`.
     cover
         Share of the training weight in each leaf of a tree, float32 (leaves,).
     """
@@ -164,14 +164,17 @@ class Forest:
         return scores, places
 
     def with_new_classes(self, n_classes: int) -> "Forest":
-        """Return a copy for `n_classes` classes, with leaf values of 0 for the new ones."""
+        """Return a copy for `n_classes` classes, with leaf values of 0 for new classes."""
         extra = n_classes - self.values.shape[1]
         if extra == 0:
             return self
         return replace(self, values=np.pad(self.values, ((0, 0), (0, extra))))
 
     def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "ForestBuilder":
-        """Return a builder that appends trees grown on rows with these `bins` and `weight`."""
+        """Return a builder that appends trees grown on rows with the bins `bins`.
+
+        `weight` (n,) are the row weights, which give `cover`; None: weight 1 for each row.
+        """
         return ForestBuilder(self, bins, weight)
 
     def to_arrays(self) -> Arrays:
@@ -193,7 +196,7 @@ class Forest:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Forest":
-        """Rebuild a forest from the arrays of `to_arrays`, without validation."""
+        """Create a forest from the arrays of `to_arrays`, without validation."""
         nodes = np.zeros(len(arrays["nodes.feature"]), dtype=FOREST_NODE)
         for name in _NODE_FIELDS:
             nodes[name] = arrays[f"nodes.{name}"]
@@ -239,7 +242,7 @@ class Forest:
 
 
 class ForestBuilder:
-    """Collects rounds of trees; `build` returns the old forest with these rounds appended."""
+    """Builder of a forest: `build` returns the old forest with the new rounds appended."""
 
     def __init__(self, forest: Forest, bins: Bins, weight: np.ndarray | None = None) -> None:
         self._forest = forest
@@ -256,7 +259,7 @@ class ForestBuilder:
         for tree in trees:
             nodes, inner = tree.nodes.copy(), ~tree.leaves
             nodes["feature"][inner] = tree.features[nodes["feature"][inner]]
-            nodes["gain"][inner] *= tree.worth
+            nodes["gain"][inner] *= tree.gain_scale
             weights = tree.leaf_weights(self._weight)
             self._grown.append((nodes, np.array([len(nodes)]), tree.values, weights))
         self._rounds.append(self._rounds[-1] + len(trees))
