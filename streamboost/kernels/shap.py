@@ -61,7 +61,7 @@ class _ForestArrays(NamedTuple):
 
 
 class _TraversalWorkspace(NamedTuple):
-    """Reusable arrays for the traversal of a tree: path, features tested on it, and SHAP values."""
+    """Reusable arrays for the traversal of a tree: its path, tested features, and SHAP values."""
 
     way: np.ndarray
     asked: np.ndarray
@@ -75,8 +75,8 @@ def write_left_shares(nodes, roots, values, cover, left_share, expected):
     """Write the share of each node's weight that goes left; add the mean scores to `expected`.
 
     Shapes: `nodes`, `roots` and `values` as in `add_scores`; `cover` (leaves,), the weight of the
-    training rows in each leaf, in any unit for each tree; `left_share` float64 (nodes,); `expected`
-    float64 (K,), the mean scores. Returns the number of nodes on the longest path.
+    training rows in each leaf, in a unit that may differ between trees; `left_share` float64
+    (nodes,); `expected` float64 (K,). Returns the number of nodes on the longest path.
     """
     n, most = nodes.size, 0
     weight, height, reach = np.empty(n), np.empty(n, np.int64), np.zeros(n)

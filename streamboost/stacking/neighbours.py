@@ -84,7 +84,9 @@ class NeighboursExpert(Expert):
             self._metric = self._column_distance_weights(records.committee)
         ring = self._X, self._y, self._weight, self._leaves, self._n, self._newest
         metric = *self._metric, self._scale.rate
-        kernels().predict_neighbours(*ring, _NEAR, records.X, records.leaves, *metric, outputs)
+        kernels().write_neighbour_predictions(
+            *ring, _NEAR, records.X, records.leaves, *metric, outputs
+        )
 
     def _update_leaves_of_rows(self, committee: "Committee") -> None:
         """Compute the leaves that the stored rows reach in the trees of `committee`.

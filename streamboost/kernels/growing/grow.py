@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamboost.kernels.growing.criteria import NEWTON, has_gradient_pairs
+from streamboost.kernels.growing.criteria import NEWTON, has_gradient_hessian_bins
 from streamboost.kernels.growing.histograms import (
     FeatureSubset,
     Statistic,
@@ -101,7 +101,7 @@ def grow_tree(
     statistic = Statistic(values, channel, totals)
     lim = limits[0]
     packed = lim.kind == NEWTON
-    newton = packed or has_gradient_pairs(lim)
+    newton = packed or has_gradient_hessian_bins(lim)
     widths = (n_bins + missing).astype(np.uint64)
     fused = fuse_features(columns, widths[: features.size if packed else 0])
     workspace = allocate_workspace(
@@ -142,7 +142,7 @@ def _assign_histogram_slot(nodes, leaf, sibling, slot_owners):
 def _build_leaf_histogram(
     nodes, leaf, columns, fused, rows, statistic, limits, histogram_pool, workspace
 ):
-    """Build the histogram of a leaf in its slot of `pool`; return the number of additions."""
+    """Build the histogram of a leaf in its slot of the pool; return the number of additions."""
     node = nodes[leaf]
     build_histogram(
         node, columns, fused, rows, statistic, limits, histogram_pool[node.slot], workspace.pairs

@@ -126,7 +126,10 @@ def boost_rounds(binned, rows, draws, limits, rate, clamp, workspace, trees):
 
 @kernel
 def select_features(binned, features, wide):
-    """Return a `FeatureSubset` of `features`, and a `FusedHistogram` of those with few bins."""
+    """Return a `FeatureSubset` of `features`, and a `FusedHistogram` of its features with few bins.
+
+    If `wide`, gradients and Hessians are not packed in one int64, and no features are fused.
+    """
     n = features.size
     first, n_bins = np.empty(n, np.uint64), np.empty(n, np.int64)
     missing, categorical = np.empty(n, np.bool_), np.empty(n, np.bool_)
