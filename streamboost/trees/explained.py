@@ -4,7 +4,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from streamboost.kernels.shap import ASKED, POINTS, RULE, STEP, add_contributions, write_left_shares
+from streamboost.kernels.shap import (
+    PATH_STEP,
+    POINTS,
+    RULE,
+    TESTED_FEATURE,
+    add_contributions,
+    write_left_shares,
+)
 from streamboost.trees.forest import Forest
 
 __all__ = ["feature_importances", "shap_values"]
@@ -32,7 +39,7 @@ def shap_values(forest: Forest, X: np.ndarray) -> np.ndarray:
     out[:, :, n_features] = expected
     trees = forest.nodes, forest.set_of, forest.sets, forest.roots, forest.values
     rules = _quadrature_rules(-(-min(most, n_features) // (2 * POINTS)))
-    work = np.empty(most + 1, dtype=STEP), np.empty(most, dtype=ASKED)
+    work = np.empty(most + 1, dtype=PATH_STEP), np.empty(most, dtype=TESTED_FEATURE)
     add_contributions(*trees, left_share, X, rules, *work, out)
     return out
 

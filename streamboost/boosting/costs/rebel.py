@@ -109,7 +109,7 @@ class RebelClassifier(BoostingClassifier):
     n_estimators
         Rounds of boosting, one weak learner per round.
     learning_rate
-        Factor of each coefficient; the thesis uses 1.
+        Learning rate: factor of each coefficient; the thesis uses 1.
     smoothing
         Smoothing of the two sums whose ratio is a coefficient, as a share of their mean over the
         classes. The loss still decreases. Coefficients are always within ±4.

@@ -103,7 +103,7 @@ class SimplexClassifier(BoostingClassifier):
     Parameters
     ----------
     learning_rate
-        Factor of each step; the paper uses 1.
+        Learning rate: factor of each step; the paper uses 1.
     max_leaf_nodes, max_depth
         Limits of a tree, which is grown best-first. None: max(15, 2K) leaves, any depth.
     pruning

@@ -22,14 +22,14 @@ __all__ = ["allocate_workspace", "grow_tree", "grow_tree_in_workspace"]
 class _GrowthWorkspace(NamedTuple):
     """Reusable arrays for growing trees: histogram sums, split scores and row buffers."""
 
-    total: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    direction: np.ndarray
-    order: np.ndarray  # int64 (256,): codes
-    key: np.ndarray  # float64 (256,): sort keys
-    mass: np.ndarray  # float64 (256,)
-    profile: np.ndarray  # float64 (256, channels)
+    total: np.ndarray  # float64 (channels,): sums of a node
+    left: np.ndarray  # float64 (channels,): sums of its left child
+    right: np.ndarray  # float64 (channels,): sums of its right child
+    direction: np.ndarray  # float64 (channels,): direction on which categories are projected
+    order: np.ndarray  # int64 (256,): category codes, sorted by `key`
+    key: np.ndarray  # float64 (256,): sort keys of the categories
+    mass: np.ndarray  # float64 (256,): weights of the categories
+    profile: np.ndarray  # float64 (256, channels): see `categories._write_sort_keys`
     hist: np.ndarray  # int64 (257 x channels,): the sorted bins, then the bin of missing values
     side: np.ndarray  # uint8 (256,): 1 for codes that go left
     seen: np.ndarray  # bool (256,): codes that occur in a node
@@ -37,7 +37,7 @@ class _GrowthWorkspace(NamedTuple):
     prefix: np.ndarray  # int64 (splits,): packed sums, or gradients, left of each split
     hessians: np.ndarray  # int64 (splits,): Hessians left of each split, unless packed
     pairs: np.ndarray  # int64 (2n,): interleaved gradients and Hessians of a node's rows
-    scores: np.ndarray  # float64 (splits + 1,)
+    scores: np.ndarray  # float64 (splits + 1,): score of each split
     keys: np.ndarray  # int64 (splits + 1,): the bits of `scores`
     ends: np.ndarray  # uint64 (d,): end of the splits of each feature
     owner: np.ndarray  # int32 (slots,): the leaf whose histogram is in a slot, -1 if it is free

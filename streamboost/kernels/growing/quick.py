@@ -51,15 +51,15 @@ _LOW = np.int64(0xFFFFFFFF)
 class _SplitSearchWorkspace(NamedTuple):
     """Arrays for finding the best split of a node, if d features are available."""
 
-    sums: np.ndarray  # LIMITS (1,), of sums that are not packed
+    sums: np.ndarray  # LIMITS (1,): the tree's limits, for sums that are not packed
     bins: np.ndarray  # int64 (2 x codes,): unpacked sums of a packed feature
     ends: np.ndarray  # int64 (parts,): end of each part of a node's rows
     totals: np.ndarray  # float64 (parts, sums): cumulated sums of the rows
     rest: np.ndarray  # float64 (parts,): upper bound of the score of the remaining rows
     bound: np.ndarray  # float64 (d,): upper bound of the score of a feature's best split
     finished: np.ndarray  # bool (d,): whether the histogram has all rows
-    places: np.ndarray  # int64 (d,): indices of the candidate features
-    some: FeatureSubset  # columns of the candidate features
+    places: np.ndarray  # int64 (d,): indices of the features that may have the best split
+    some: FeatureSubset  # columns of these features
     room: Any  # workspace of `growing.grow.grow_tree`, to find a split and partition the rows
 
 
