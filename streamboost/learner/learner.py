@@ -364,7 +364,7 @@ class StreamLearner:
             return self.score_rows(rows)
         scored = self.evaluator.calibrate_probabilities(self._stacking.score(self.committee, rows))
         own = rename_classes(scored, self._renamed)
-        filtered = self._stacking.filter_arrivals(rows, scored)
+        filtered = self._stacking.apply_run_filter(rows, scored)
         if filtered is None:
             return own
         return replace(rename_classes(filtered, self._renamed), unfiltered=own)
