@@ -1,10 +1,11 @@
-"""Widths of confidence sequences: intervals that hold the truth at all times together.
+"""Widths of confidence sequences: intervals that simultaneously contain the truth at all times.
 
-A 95 % interval holds the truth at a given time. Somebody who watches an interval for long meets a
-time at which it does not. A confidence sequence is wider, so that with a probability of 95 % no
-such time comes. Both factors here are for estimates whose error moves like a Brownian motion as
-labels arrive. This is an approximation: the sampling design selects one record in each stratum, and
-labels are late. Coverage is therefore simulated, not proven.
+A 95 % interval contains the true value at a given time with a probability of 95 %. Over a long
+time, there are times at which an interval does not contain the true value. A confidence sequence is
+wider, so that no such time exists with a probability of 95 %. Both factors in this module assume
+that the error of the estimate is a Brownian motion as labels arrive. This is an approximation: the
+sampling design selects one record in each stratum, and labels are late. Coverage is therefore
+simulated, not proven.
 """
 
 from functools import lru_cache
@@ -13,7 +14,7 @@ from math import ceil, exp, log, pi, sqrt
 __all__ = ["factor_of_window", "factor_since_start"]
 
 _LEVEL = 0.05
-"""Probability that the truth is ever outside of a confidence sequence."""
+"""Probability that the true value is outside of the confidence sequence at any time."""
 
 _QUANTILE = 1.959964
 """97.5 % quantile of the normal distribution, to which the factors refer."""
@@ -26,7 +27,7 @@ _WIDEST = 40.0
 
 
 def factor_since_start(n_labels: int) -> float:
-    """Return how many times wider than the interval the confidence sequence since the start is.
+    """Return the width of the confidence sequence since the start, relative to the 95 % interval.
 
     This is the mixture boundary of Robbins (1970), as Waudby-Smith et al. (2024, Theorem 2.2) use
     it for asymptotic confidence sequences. From 100 to 1,100 labels the factor is at most 1.6.
@@ -39,7 +40,7 @@ def factor_since_start(n_labels: int) -> float:
 
 
 def factor_of_window(n_labels: int, in_window: int) -> float:
-    """Return how many times wider than the interval the sequence of a sliding window is.
+    """Return the width of a sliding window's confidence sequence, relative to the 95 % interval.
 
     The `n_labels` labels since the start are divided into periods of as many labels as the window
     has, `in_window`. In the k-th period the window's error exceeds its bound at any time with a
@@ -63,7 +64,7 @@ def _quantile_in_period(k: int) -> float:
 
 
 def _probability_beyond(z: float) -> float:
-    """Return the probability that |W(t + 1) - W(t)| exceeds `z` for a t from 0 to 1, at most.
+    """Return an upper bound of the probability that |W(t + 1) - W(t)| > `z` for a t in [0, 1].
 
     W is a Brownian motion. The distribution of the maximum is from Slepian (1961).
     """
