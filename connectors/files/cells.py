@@ -31,10 +31,9 @@ def message_from_row(
 ) -> Message:
     """Return a table row as a JSON message at `offset`.
 
-    A payload of more than `max_bytes` bytes is truncated to `max_bytes` + 1 bytes.
-
-    Infinity is written as text, because JSON does not support it: an unused column must not make a
-    record invalid. Bytes are written as text if they are UTF-8, else in base64.
+    A payload of more than `max_bytes` bytes is truncated to `max_bytes` + 1 bytes. Infinity is
+    written as text, which is valid JSON: a value in an unused column must not make a record
+    invalid. Bytes are written as text if they are UTF-8, else in base64.
 
     >>> message_from_row({"id": "7", "a": float("nan"), "b": float("inf")}, "0", 3, 1_000).payload
     b'{"id":"7","a":null,"b":"inf"}'
