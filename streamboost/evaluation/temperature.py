@@ -1,4 +1,4 @@
-"""Temperature scaling of the committee's probabilities, learned online from requested labels."""
+"""Calibration of probabilities by temperature scaling, learned online from requested labels."""
 
 from typing import Any
 

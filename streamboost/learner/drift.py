@@ -1,4 +1,4 @@
-"""Drift detection by River's detectors on the committee's errors or margins."""
+"""Drift detectors of River, applied to the errors or margins of the committee."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any

@@ -1,9 +1,9 @@
 """Trainer: runs the scheduled trainings in sequence and evaluates challengers before deployment.
 
 At most one training is pending. It is pending from the label that made it due until its committee
-is deployed, or has lost to the deployed one (the champion). Nothing here reads a clock: a committee
-trained in a thread takes effect in the call of `add_challenger`. So the same calls give the same
-committees, however long the thread took.
+is deployed, or has lost to the deployed one (the champion). Nothing here reads a clock: with
+background training, the committee of the thread takes effect in the call of `add_challenger`. So
+the same calls give the same committees, however long the thread took.
 """
 
 from collections.abc import Iterable, Sequence

@@ -167,7 +167,7 @@ class AdaBoostCostClassifier(SimplexClassifier):
     ----------
     n_estimators
     learning_rate
-        Factor of each vote; the paper uses 1.
+        Learning rate: factor of each vote; the paper uses 1.
     step
         ``"bound"`` minimises an upper bound of the risk, as published; ``"exact"`` minimises the
         risk, which makes this GD-MCBoost. See `vote_weight`.

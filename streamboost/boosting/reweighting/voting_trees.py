@@ -136,7 +136,7 @@ class VotingClassifier(ClassWeightClassifier):
     Parameters
     ----------
     learning_rate
-        Factor of each vote or leaf value, in (0, 1].
+        Learning rate: factor of each vote or leaf value, in (0, 1].
     criterion
         Split criterion: the weighted ``"gini"`` impurity or ``"entropy"``, or ``"error"``, the
         weighted error. ``"error"`` is for stumps, and finds no split if both sides predict the same
