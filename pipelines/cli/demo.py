@@ -175,7 +175,8 @@ def _compare_strategies(
         if stream.about:
             messages.print(escape_line(stream.about), markup=False, soft_wrap=True)
         warm_up(messages.print, ["sketch"])
-        with screen.progress_display(messages) as show:
+        n_runs = len({"margin" if one == "repeat_last" else one for one in strategies})
+        with screen.progress_display(messages, n_runs) as show:
 
             def record_progress(progress: demo.RunProgress) -> None:
                 curves.add(progress)

@@ -17,6 +17,7 @@ from streamboost.errors import StateError
 from streamboost.pipelines.service.auth.users import PROGRAM, User
 from streamboost.pipelines.service.labelling.leases import Leases, OpenRequest, is_answered
 from streamboost.pipelines.service.labelling.outbox import (
+    MARGIN,
     LabelOutbox,
     RequestOutcomeReader,
     label_message,
@@ -161,6 +162,14 @@ class LabelQueue:
             if not told and self._leases.lease_holder(connection, last.id) is None:
                 self._leases.assign(connection, person, last.id)
         return last
+
+    def undo_seconds(self, entry: LabellingEntry) -> float:
+        """Return the seconds for which the label `entry` can be undone from now."""
+        expires = (self._requests.request(entry.id) or {}).get("expires")
+        ends = entry.time + self._grace
+        if isinstance(expires, int | float):
+            ends = min(ends, int(expires) - MARGIN)
+        return max(ends - self._clock(), 0) / 1000
 
     def release_lease(self, person: User) -> None:
         """End the lease of the session of `person`."""

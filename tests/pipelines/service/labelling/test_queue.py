@@ -132,6 +132,15 @@ def test_an_answer_can_be_undone_until_it_is_written(desk):
         desk.queue.undo(ANN)
 
 
+def test_undo_ends_with_its_window_or_before_the_request_expires(desk):
+    desk.asked.open["0"]["expires"] = desk.now + MARGIN + 1_000
+    short, long = (desk.queue.answer(ANN, id, "left") for id in ("0", "1"))
+    assert desk.queue.undo_seconds(short) == 1.0
+    assert desk.queue.undo_seconds(long) == GRACE / 1000
+    desk.now += GRACE + 1
+    assert desk.queue.undo_seconds(long) == 0.0
+
+
 def test_undo_is_of_ones_own_seat(desk):
     desk.queue.answer(ANN, "0", "left")
     with pytest.raises(StateError, match="nothing to undo"):
