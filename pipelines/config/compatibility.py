@@ -1,5 +1,7 @@
 """Test whether a changed configuration is compatible with an existing state.
 
+This includes schema evolution: fields that are added to [schema.fields].
+
 Keys that may change between two runs on the same state:
 
 - [pipeline]: `state` (the folder may be moved), `batch_records`, `batch_labels`, `poll_interval`,

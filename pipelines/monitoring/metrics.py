@@ -76,7 +76,9 @@ class Metrics(Observer):
         self._initial_labels = self._create_counter(
             "initial_labels", "Labels known beforehand, learned."
         )
-        self._ignored = self._create_counter("labels_ignored", "Labels dropped.", "kind", IGNORED)
+        self._ignored = self._create_counter(
+            "labels_ignored", f"Labels dropped, by kind: {', '.join(IGNORED)}.", "kind", IGNORED
+        )
         self._dead = self._create_counter(
             "dead_letters", "Messages that could not be used.", "reason", get_args(Reason)
         )

@@ -269,7 +269,10 @@ class Runner:
         return None
 
     def _has_room_for_labels(self) -> bool:
-        """Return whether the join accepts pending labels; warn when their limit is reached."""
+        """Return whether the join accepts pending labels; warn when their limit is reached.
+
+        This is the backpressure of labels without records: no more are polled until records arrive.
+        """
         before, self._had_room = self._had_room, self.pipeline.join.has_room_for_labels
         if before and not self._had_room:
             text = (

@@ -1,4 +1,4 @@
-"""Calibration by temperature scaling, learned online from requested labels."""
+"""Calibration of probabilities by temperature scaling, learned online from requested labels."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Drift detectors of River on the errors or margins of predictions."""
+"""Drift detectors of River, applied to the errors or margins of the committee."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any

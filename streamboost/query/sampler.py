@@ -1,4 +1,8 @@
-"""Random sampling under a label budget, with an inclusion probability for every record."""
+"""Random sampling under a label budget, with an inclusion probability for every record.
+
+The design is the systematic sampling of Deville (1998): one record per stratum, where a stratum is
+a group of successive records whose inclusion probabilities sum to 1.
+"""
 
 from fractions import Fraction
 from math import ceil
