@@ -209,7 +209,7 @@ def build_server(
             settings,
             address.proxy,
             ws="websockets-sansio",
-            ws_max_size=settings.max_body,
+            ws_max_size=settings.max_message,
             ssl_certfile=address.certificate,
             ssl_keyfile=address.key,
             server_header=False,

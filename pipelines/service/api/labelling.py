@@ -8,7 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from streamboost.connectors.messages.decoding import LONGEST_ID
 from streamboost.connectors.messages.labels import label_from_json
-from streamboost.pipelines.service.api.common import CurrentUser, PipelineParam, error_descriptions
+from streamboost.pipelines.service.api.common import (
+    CurrentUser,
+    PipelineParam,
+    RequestBody,
+    error_descriptions,
+)
 from streamboost.pipelines.service.api.write import LabelValue
 from streamboost.pipelines.service.labelling.store import Action, EntryStage, LabellingEntry
 
@@ -42,10 +47,8 @@ class RecordedAction(BaseModel):
     stage: EntryStage
 
 
-class RecordReference(BaseModel):
+class RecordReference(RequestBody):
     """Request body that names the record of an action."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     id: Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
 

@@ -4,10 +4,15 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from streamboost.pipelines.service.api.common import FOR_SCORERS, PipelineParam, error_descriptions
+from streamboost.pipelines.service.api.common import (
+    FOR_SCORERS,
+    PipelineParam,
+    RequestBody,
+    error_descriptions,
+)
 from streamboost.pipelines.service.api.write import LabelValue
 
 __all__ = ["MOST", "json_response", "router"]
@@ -18,10 +23,8 @@ MOST, _MOST_EXPLAINED = 1_000, 100
 _ANSWERS = error_descriptions(404, 403, 409, 413, 422)
 
 
-class RecordsToPredict(BaseModel):
+class RecordsToPredict(RequestBody):
     """Records to predict, in the format of the pipeline's source; the id is optional."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     records: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST)]
 

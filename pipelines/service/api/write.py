@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, HTTPException
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import BaseModel, Field, FiniteFloat, model_validator
 from starlette.requests import Request
 
 from streamboost.connectors.messages.decoding import LONGEST_ID
@@ -15,6 +15,7 @@ from streamboost.pipelines.service.api.common import (
     FOR_OPERATORS,
     CurrentUser,
     PipelineParam,
+    RequestBody,
     error_descriptions,
 )
 from streamboost.pipelines.service.auth.names import LONGEST_NAME, comparison_key
@@ -35,13 +36,7 @@ LabelValue = Annotated[
 ]
 
 
-class _RequestBody(BaseModel):
-    """Base class of request bodies; rejects unknown fields and values of another type."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class LabelIn(_RequestBody):
+class LabelIn(RequestBody):
     """A label of a record, with optional time and annotator (`source`)."""
 
     id: Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
@@ -52,23 +47,23 @@ class LabelIn(_RequestBody):
     )
 
 
-class LabelsIn(_RequestBody):
+class LabelsIn(RequestBody):
     """Labels of records; a record does not need an open label request."""
 
     labels: Annotated[list[LabelIn], Field(min_length=1, max_length=_MOST)]
 
 
-class RecordsIn(_RequestBody):
+class RecordsIn(RequestBody):
     """Records, each with its id and features as the pipeline's schema names them."""
 
     records: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=_MOST)]
 
 
-class DecisionIn(_RequestBody):
+class DecisionIn(RequestBody):
     """Decision rule: costs of errors or thresholds by class; empty: no decision rule."""
 
-    costs: dict[str, dict[str, Annotated[float, Field(ge=0)]]] = {}
-    threshold: dict[str, Annotated[float, Field(gt=0, le=1)]] = {}
+    costs: dict[str, dict[str, Annotated[float, Field(ge=0)]]] = Field({})
+    threshold: dict[str, Annotated[float, Field(gt=0, le=1)]] = Field({})
 
     def validated_tables(self) -> dict[str, Any]:
         """Return the tables that are not empty; raises ConfigurationError if they are invalid."""
@@ -80,7 +75,7 @@ class DecisionIn(_RequestBody):
         return given
 
 
-class CommandIn(_RequestBody):
+class CommandIn(RequestBody):
     """A command for the pipeline, with the model version or classes that it applies to."""
 
     command: Kind
