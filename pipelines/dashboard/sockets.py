@@ -37,6 +37,7 @@ def bind_websockets_to_logins() -> None:
     core.sio.eio.transports = ["websocket"]
     core.app.config.socket_io_js_transports = ["websocket"]
     handlers = core.sio.handlers["/"]
+    handlers["log"] = _log_browser_message
     for name in _OF_PAGES:
         handlers[name] = _reject_foreign_events(handlers[name])
     handlers["connect"] = _reject_connects_of_other_logins(handlers["connect"])
@@ -55,10 +56,21 @@ def shorten_traceback(record: logging.LogRecord) -> bool:
         is_text = isinstance(error, UnicodeDecodeError) and module.startswith("uvicorn.")
         is_packet = record.name != "uvicorn.error" or module.startswith("engineio.")
         if is_text or is_packet:
-            record.msg, record.args = "malformed websocket message: %r", (error,)
+            record.msg, record.args = "malformed websocket message: %.200r", (error,)
             record.levelno, record.levelname = logging.WARNING, "WARNING"
             record.exc_info = record.exc_text = None
     return True
+
+
+def _log_browser_message(sid: str, message: dict[str, Any]) -> None:
+    """Log what a page's scripts report, marked as the text of a client, and shortened."""
+    person: User = core.sio.get_environ(sid)["asgi.scope"]["state"]["person"]
+    _log.warning(
+        "the browser of %s reports %.200r",
+        person.name,
+        message["message"],
+        extra={"event": "browser_message"},
+    )
 
 
 def _reject_foreign_events(handler: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,7 +85,9 @@ def _reject_foreign_events(handler: Callable[..., Any]) -> Callable[..., Any]:
         except (KeyError, TypeError, ValueError) as error:
             # NiceGUI catches errors of our own handlers and logs their traceback.
             _log.warning(
-                "malformed websocket event: %r", error, extra={"event": "websocket_event_malformed"}
+                "malformed websocket event: %.200r",
+                error,
+                extra={"event": "websocket_event_malformed"},
             )
             return False
 

@@ -61,6 +61,8 @@ class Bridge:
         Schema of label messages.
     on_conflict
         Rule by which the pipeline chooses between several labels of a record.
+    blind
+        Whether tasks have no prediction.
     """
 
     def __init__(
@@ -75,6 +77,8 @@ class Bridge:
         status: StatusReader | None,
         schema: Schema,
         on_conflict: str,
+        *,
+        blind: bool,
     ) -> None:
         self._name = name
         self._project = project
@@ -87,6 +91,7 @@ class Bridge:
         self._status = status
         self._schema = schema
         self._on_conflict = on_conflict
+        self._blind = blind
         self._logged: set[str] = set()
         self._key_prefix = task_store.key_prefix(name)
         task_store.mark_unsent(task_store.entries("refused"))
@@ -252,7 +257,7 @@ class Bridge:
         known = request_state.requests if request_state else {}
         fields = [known[entry.id].get("fields", {}) if request_state else {} for entry in entries]
         tasks = [
-            build_task(entry, self._name, self._choices, further)
+            build_task(entry, self._name, self._choices, further, blind=self._blind)
             for entry, further in zip(entries, fields, strict=True)
         ]
         self._task_store.mark_sent(entries, time.time())

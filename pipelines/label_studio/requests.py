@@ -75,23 +75,28 @@ class RequestState:
 
 
 def build_task(
-    entry: TaskEntry, pipeline_name: str, choices: Choices, fields: Mapping[str, Any]
+    entry: TaskEntry,
+    pipeline_name: str,
+    choices: Choices,
+    fields: Mapping[str, Any],
+    *,
+    blind: bool,
 ) -> dict[str, Any]:
     """Convert a request to a task, with the committee's prediction as a pre-annotation.
 
     `fields` are the record's fields that the schema does not have. Variables of the labelling
-    interface that the record lacks are empty.
+    interface that the record lacks are empty. If labelling is `blind`, the task has no prediction.
     """
     request = read_request(entry.request)
-    guess = None if request.label is None else str(label_from_json(request.label))
+    guess = None if blind or request.label is None else str(label_from_json(request.label))
     sure = request.probabilities.get(guess) if guess is not None else None
     data = {
         **fields,
         "id": request.id,
         "features": request.features,
-        "guess": guess or "nothing yet",
+        "guess": "hidden" if blind else guess or "nothing yet",
         "probability": sure,
-        "utility": request.utility,
+        "utility": None if blind else request.utility,
         "excluded_annotators": ", ".join(request.excluded_annotators or ()),
     }
     add_missing_fields(data, choices.variables)

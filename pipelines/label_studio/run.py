@@ -131,4 +131,5 @@ def _create_bridge(
         StatusReader(config.state) if publishes else None,
         config.sections.build_schema(),
         config.sections.labels.on_conflict,
+        blind=config.sections.serve.blind,
     )

@@ -42,6 +42,17 @@ def test_requests_become_tasks_with_a_suggested_answer(config, studio):
     assert prediction["result"][0]["value"] == {"choices": ["left"]}
 
 
+def test_tasks_of_blind_labelling_have_no_prediction(make_config, studio):
+    config = make_config(serve={"blind": True})
+    ask(config, "1")
+    turn(config)
+    ((number,),) = studio.by_record().values()
+    task = studio.tasks[number]
+    assert task["predictions"] == []
+    shown = [task["data"][name] for name in ("guess", "probability", "utility")]
+    assert shown == ["hidden", None, None]
+
+
 @pytest.mark.parametrize("label", [None, "up"])
 def test_a_guess_that_is_no_choice_is_not_suggested(config, studio, label):
     ask(config, "1", label=label)
