@@ -55,7 +55,7 @@ def _print_progress_if_due(
 ) -> None:
     """Print a progress line if enough records were added since the strategy's last line.
 
-    `printed_record_counts` has the record count of the last line, by strategy; it is updated.
+    `printed_record_counts` has the record count of the last line, keyed by strategy; it is updated.
     """
     every = max(LINE_EVERY, progress.of // LINES)
     before = printed_record_counts.get(progress.strategy, 0)
