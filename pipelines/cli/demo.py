@@ -91,7 +91,7 @@ def demo(
         int, typer.Option(min=0, max=65_535, help="Set the port of --serve. 0 selects a free port.")
     ] = 0,
 ) -> None:
-    """Show the pipeline at work on real records.
+    """Compare query strategies on real records.
 
     With `demo FILE --label FIELD`, the records are your own, and a chart shows accuracy over labels
     bought.
@@ -103,8 +103,8 @@ def demo(
     if serve:
         if as_json or html or records or strategy == Strategy.repeat_last:
             raise ConfigurationError(
-                "demo --serve shows one pipeline over records of its own in a browser: leave out "
-                "a file, --json and --html, and give --strategy margin, random or all"
+                "demo --serve runs one pipeline on built-in records: leave out the file, --json "
+                "and --html, and give --strategy margin, random or all"
             )
         _run_live_demo(strategy or Strategy.margin, budget, seed, state, port)
         return
@@ -120,11 +120,11 @@ def _refuse_incomplete_records_options(
 ) -> None:
     if records is not None and label is None:
         raise ConfigurationError(
-            f"demo {records}: which field holds the label is not said: give it as --label FIELD"
+            f"demo {records}: the label field is missing: give it as --label FIELD"
         )
     if records is None and any(one is not None for one in (label, id, encoder)):
         raise ConfigurationError(
-            "demo: --label, --id and --encoder are of a file with your own records: name it "
+            "demo: --label, --id and --encoder need a file with your own records: give the file "
             "first, as in `streamboost demo records.jsonl --label is_fraud`"
         )
 
@@ -187,7 +187,9 @@ def _compare_strategies(
             )
             rows += run_strategies(strategies, folder, stream)
     if rows and (lost := len(stream.truth) - min(row.records for row in rows)):
-        messages.print(f"{lost:,} records could not be used: --state keeps their dead letters")
+        messages.print(
+            f"{lost:,} records are invalid: run with --state to store their dead letters"
+        )
     if rows:
         _print_results(
             rows, stream, curves, html, as_json=as_json, draw_curves=labelled_file is not None
@@ -248,8 +250,8 @@ def _run_live_demo(
     with TemporaryDirectory() as temporary:
         folder = state or Path(temporary)
         print_lines(
-            f"a pipeline runs in {folder}; open the link that comes in a browser, answer under "
-            "/label, and stop everything with Ctrl-C"
+            f"a pipeline runs in {folder}: open the following link in a browser, answer requests "
+            "under /label, and stop with Ctrl-C"
         )
         demo_serve.run_live_demo(
             folder,

@@ -88,7 +88,7 @@ def _print_progress_if_due(
     """Print a progress line if enough records were added since the strategy's last line.
 
     `number` follows the strategy's name, and `ending` is the end of the line.
-    `printed_record_counts` has the record count of the last line, by strategy; it is updated.
+    `printed_record_counts` has the record count of each strategy at its last line; it is updated.
     """
     every = max(LINE_EVERY, progress.of // LINES)
     before = printed_record_counts.get(progress.strategy, 0)

@@ -33,8 +33,9 @@ class RequestMessage(msgspec.Struct):
         """Return whether a label of `annotator` (None: unknown) answers this request.
 
         Any label answers a first request. A relabel request, which has `excluded_annotators`, is
-        answered by another known annotator only. The pipeline lists those who labelled the record,
-        so that earlier labels do not answer, in whatever order the streams are read.
+        answered by another known annotator only. The pipeline lists the annotators of earlier
+        labels, so that these labels do not answer the request, in whatever order the streams are
+        read.
         """
         excluded = self.excluded_annotators
         return excluded is None or (annotator is not None and annotator not in excluded)
@@ -45,7 +46,7 @@ read_request = msgspec.json.Decoder(RequestMessage).decode
 
 @dataclass(frozen=True, slots=True)
 class RequestState:
-    """State of the pipeline's open requests, by record id, after batch `sequence`.
+    """State of the pipeline's open requests, keyed by record id, after batch `sequence`.
 
     `fields` are the further fields seen in requested records so far.
     """

@@ -42,13 +42,13 @@ _STATUS: tuple[tuple[type[StreamBoostError], int], ...] = (
 _MEANINGS = {
     400: "The request cannot be read, or is for another host.",
     401: "Neither a token nor a login.",
-    403: "It is an operator's to do, or has a cookie and is from no page of this server.",
+    403: "Only operators may do this, or the request has a cookie but not this server's Origin.",
     404: "There is no such pipeline.",
-    409: "It cannot be done as things are.",
+    409: "The state or configuration of the pipeline does not allow it.",
     413: "The body is too large.",
-    422: "A value cannot be used.",
+    422: "A value is invalid.",
     429: "Too many requests.",
-    503: "It could not be written, and may be tried again.",
+    503: "The write failed; try again.",
 }
 
 
@@ -73,8 +73,8 @@ async def _require_operator(request: Request) -> None:
     if request.state.person.role != "operator":
         raise HTTPException(
             403,
-            "this is an operator's to do: `streamboost serve --operator NAME` prints a login link "
-            "for one",
+            "only operators may do this: `streamboost serve --operator NAME` prints a login link "
+            "for an operator",
         )
 
 

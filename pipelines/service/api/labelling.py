@@ -95,8 +95,10 @@ def undo_last_action(served: PipelineParam, user: CurrentUser) -> RecordedAction
 def labelling_history(
     served: PipelineParam,
     user: CurrentUser,
-    limit: Annotated[int, Query(ge=1, le=500, description="how many at most")] = 100,
-    below: Annotated[int, Query(ge=0, le=2**53, description="only numbers under this")] = 2**53,
+    limit: Annotated[int, Query(ge=1, le=500, description="maximum number of actions")] = 100,
+    below: Annotated[
+        int, Query(ge=0, le=2**53, description="only actions with a number below this")
+    ] = 2**53,
 ) -> list[RecordedAction]:
     """Return the actions of all annotators with a number less than `below`, the newest first.
 

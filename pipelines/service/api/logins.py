@@ -26,7 +26,9 @@ class LoginLinkIn(RequestBody):
     """Name and role for a login link."""
 
     name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
-    role: Invited = Field("annotator", description="an operator may do all that the token may")
+    role: Invited = Field(
+        "annotator", description="role of the user; an operator has all rights of the token"
+    )
 
 
 class LoginLink(BaseModel):

@@ -38,13 +38,15 @@ class RecordsToExplain(RecordsToPredict):
 class Prediction(BaseModel):
     """Prediction of one record: label, class probabilities, margin and model version."""
 
-    id: str | None = Field(description="the record's; null: it has none")
+    id: str | None = Field(description="id of the record; null: no id")
     label: LabelValue | None = Field(description="null while no label is known")
-    probability: float | None = Field(description="of the label")
-    probabilities: dict[str, float] = Field(description="of all classes")
-    margin: float | None = Field(description="the largest score less the second largest")
-    version: int = Field(description="of the committee; 0 before the first")
-    decision: LabelValue | None = Field(None, description="where there are decisions to make")
+    probability: float | None = Field(description="probability of the label")
+    probabilities: dict[str, float] = Field(description="probabilities of all classes")
+    margin: float | None = Field(description="difference of the two largest scores")
+    version: int = Field(description="version of the committee; 0 before the first")
+    decision: LabelValue | None = Field(
+        None, description="decided class, if [decision] is configured"
+    )
 
 
 class Predictions(BaseModel):
@@ -57,13 +59,13 @@ class Predictions(BaseModel):
 class ClassContributions(BaseModel):
     """SHAP values of a class: the score of an average record, and each feature's contribution."""
 
-    score: float = Field(description="`expected` and all of `features`")
+    score: float = Field(description="sum of `expected` and of all `features`")
     expected: float
     features: dict[str, float]
 
 
 class Explanation(BaseModel):
-    """SHAP values of a record by class: explain the committee's scores before calibration."""
+    """SHAP values of a record, for each class: they explain the committee's uncalibrated scores."""
 
     id: str | None
     classes: dict[str, ClassContributions]

@@ -32,7 +32,7 @@ _WRITES = error_descriptions(404, 403, 409, 413, 422, 503)
 _Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 LabelValue = Annotated[
     str | bool | _Integer,
-    Field(description="text, a whole number, or true or false, as the pipeline's labels are"),
+    Field(description="text, a whole number, or a boolean: the type of the pipeline's labels"),
 ]
 
 
@@ -43,7 +43,7 @@ class LabelIn(RequestBody):
     label: LabelValue
     time: str | _Integer | FiniteFloat | None = None
     source: Annotated[str, Field(max_length=LONGEST_NAME)] | None = Field(
-        None, description="who says so, where it is not who posts it; with the token alone"
+        None, description="annotator, if not the user who posts the label; only with the token"
     )
 
 
@@ -137,7 +137,7 @@ def _annotator_name(people: Users, user: User, source: str | None) -> str:
         return user.name
     if user != PROGRAM:
         raise HTTPException(
-            403, f"your labels are {user.name}'s: leave `source` out, or send the token"
+            403, f"you may only post labels of {user.name}: leave `source` out, or send the token"
         )
     return people.canonical_name(source)
 

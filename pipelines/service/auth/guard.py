@@ -195,7 +195,7 @@ class Guard:
         scope, headers = connection.scope, connection.headers
         if _hostname(headers.get("host", "")) not in self._settings.hosts:
             return _error_response(
-                scope, 400, "this host name is not one of those allowed (--allow-host)"
+                scope, 400, "this host name is not allowed: start serve with --allow-host NAME"
             )
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length[:19]) > self._settings.max_body:
@@ -208,14 +208,18 @@ class Guard:
         if not (is_open and is_reading):
             rate = self._asks if is_asking else self._reads if is_reading else self._writes
             if person is not None and (wait := self._seconds_until_allowed(person, rate)):
-                _log.warning("%s asks too often", person.name, extra={"event": "rate_limited"})
+                _log.warning(
+                    "%s exceeds the rate limit of requests",
+                    person.name,
+                    extra={"event": "rate_limited"},
+                )
                 return _error_response(
                     scope, 429, "too many requests", {"Retry-After": str(ceil(wait))}
                 )
             if person is None and not (is_open and scope["path"] == LOGIN):
                 return self._unauthenticated_response(scope, is_wrong=is_wrong)
         if person == SCORER and not is_asking:
-            return _error_response(scope, 403, "this token is for predict and explain alone")
+            return _error_response(scope, 403, "this token is only valid for predict and explain")
         # For read requests, a browser sends an Origin only if a script of another site asks.
         is_plain_number = is_reading and ("origin" not in headers or person is None)
         if (
@@ -258,7 +262,7 @@ class Guard:
 
     @property
     def _body_limit_text(self) -> str:
-        return f"a request may have {self._settings.max_body:,} bytes"
+        return f"the request is too large: send at most {self._settings.max_body:,} bytes"
 
     def _body_too_large_response(self, scope: Scope) -> Response:
         # The rest of the body is not read: the connection is closed after the response.

@@ -163,7 +163,7 @@ def test_label_from_elsewhere_removes_a_task_that_was_only_skipped(config, studi
     assert studio.by_record().keys() == {"2"}
     turn(config)
     assert len(labels(config)) == 1
-    assert "are gone" not in caplog.text
+    assert "were deleted" not in caplog.text
 
 
 def test_an_annotation_beside_a_label_from_elsewhere_is_written(config, studio):
@@ -281,7 +281,7 @@ def test_the_oldest_that_are_done_are_forgotten(tmp_path, monkeypatch):
         book.mark_done(rows[:20])
         assert len(book.entries("done")) == 10
         assert len(book.entries("new")) == 90
-        assert book.position("requests") == {"0": 10}
+        assert book.stored_position("requests") == {"0": 10}
 
 
 def test_requests_in_a_file_that_was_rotated_are_each_read_once(tmp_path):

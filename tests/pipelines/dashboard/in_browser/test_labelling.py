@@ -362,7 +362,7 @@ def test_a_annotator_cannot_change_what_somebody_else_said(visit):
     assert number
     ann.wait_for_selector(".doubt")
     ann.keyboard.press("2")
-    until_said(ann, "was labelled by somebody else")
+    until_said(ann, "was labelled by another annotator")
 
 
 def test_keys_and_places_of_classes_stay_from_record_to_record(visit):
