@@ -6,8 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from streamboost.connectors.base import Source
-from streamboost.connectors.river import RiverOracle as Oracle
-from streamboost.connectors.river import RiverSource
+from streamboost.connectors.river import RiverOracle, RiverSource
 from streamboost.pipelines.config.connectors.base import (
     ConnectorContext,
     ConnectorSections,
@@ -16,7 +15,7 @@ from streamboost.pipelines.config.connectors.base import (
     Text,
 )
 
-__all__ = ["CONNECTOR", "RiverInput", "RiverOracle"]
+__all__ = ["CONNECTOR", "RiverInput", "RiverOracleSection"]
 
 
 class RiverInput(Input):
@@ -43,7 +42,7 @@ class RiverInput(Input):
         return RiverSource(self.dataset)
 
 
-class RiverOracle(RiverInput):
+class RiverOracleSection(RiverInput):
     """Oracle that answers each request with the dataset's label, `delay` records later."""
 
     delay: int = Field(0, ge=0, description="delay of a label, in records")
@@ -62,9 +61,9 @@ class RiverOracle(RiverInput):
         self, context: ConnectorContext, records: Source, outputs: Mapping[str, Output]
     ) -> Source:
         """Return the oracle. Its labels come after `delay` more messages of `records`."""
-        return Oracle(
+        return RiverOracle(
             self.dataset, outputs["requests"].create_tailing_source(context), self.delay, records
         )
 
 
-CONNECTOR = ConnectorSections(RiverInput, RiverOracle)
+CONNECTOR = ConnectorSections(RiverInput, RiverOracleSection)

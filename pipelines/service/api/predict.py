@@ -35,7 +35,7 @@ class RecordsToExplain(RecordsToPredict):
     records: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=_MOST_EXPLAINED)]
 
 
-class Prediction(BaseModel):
+class RecordPrediction(BaseModel):
     """Prediction of one record: label, class probabilities, margin and model version."""
 
     id: str | None = Field(description="id of the record; null: no id")
@@ -53,7 +53,7 @@ class Predictions(BaseModel):
     """Predictions in the order of the records, and the batch sequence of the checkpoint."""
 
     sequence: int
-    predictions: list[Prediction]
+    predictions: list[RecordPrediction]
 
 
 class ClassContributions(BaseModel):

@@ -7,7 +7,7 @@ import numpy as np
 from streamboost.kernels.growing.criteria import NEWTON, has_gradient_hessian_bins
 from streamboost.kernels.growing.histograms import (
     FeatureSubset,
-    Statistic,
+    StatisticArrays,
     build_histogram,
     fuse_features,
     subtract_histogram,
@@ -88,7 +88,7 @@ def grow_tree(
     """Grow one tree into `nodes`, and sort `rows` and `unsampled_rows` by leaf.
 
     The first six arguments are those of `FeatureSubset`; `values`, `channel` and `totals` are those
-    of `Statistic`. Further shapes: `rows` to train on, and `unsampled_rows` that are only assigned
+    of `StatisticArrays`. Further shapes: `rows` to train on, `unsampled_rows` only assigned
     to leaves, uint32; `limits` (1,) LIMITS; `histogram_pool` int64 (slots, bins x channels), of any
     content; `nodes` (2 leaves - 1,) NODE. Returns the number of nodes, and of additions to
     histograms.
@@ -98,7 +98,7 @@ def grow_tree(
     histograms of both of its children are built from rows.
     """
     columns = FeatureSubset(codes, features, offsets, n_bins, missing, categorical)
-    statistic = Statistic(values, channel, totals)
+    statistic = StatisticArrays(values, channel, totals)
     lim = limits[0]
     packed = lim.kind == NEWTON
     newton = packed or has_gradient_hessian_bins(lim)

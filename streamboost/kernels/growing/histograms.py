@@ -16,7 +16,7 @@ __all__ = [
     "BinnedData",
     "FeatureSubset",
     "FusedHistogram",
-    "Statistic",
+    "StatisticArrays",
     "add_packed_gradients_to_histogram",
     "add_row_vectors_to_histogram",
     "add_statistics_to_histogram",
@@ -52,7 +52,7 @@ class FeatureSubset(NamedTuple):
     categorical: np.ndarray  # bool (d,)
 
 
-class Statistic(NamedTuple):
+class StatisticArrays(NamedTuple):
     """Numbers of each row that are summed in histograms, such as gradients and Hessians."""
 
     values: np.ndarray  # int64: one per row, or one per row and channel, row by row

@@ -26,7 +26,7 @@ from streamboost.kernels.growing.criteria import (
 from streamboost.kernels.growing.grow import allocate_workspace
 from streamboost.kernels.growing.histograms import (
     FeatureSubset,
-    Statistic,
+    StatisticArrays,
     add_packed_gradients_to_histogram,
     add_statistics_to_histogram,
 )
@@ -326,7 +326,7 @@ def grow_tree_with_pruning(
     columns = FeatureSubset(
         codes, features, offsets, n_bins, missing, np.zeros(features.size, np.bool_)
     )
-    statistic = Statistic(values, channel, np.empty(0))
+    statistic = StatisticArrays(values, channel, np.empty(0))
     apart = limits.copy()
     if lim.kind == NEWTON:
         apart[0].kind, apart[0].channels = NEWTON_SUMS, 2

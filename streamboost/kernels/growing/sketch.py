@@ -6,7 +6,7 @@ import numpy as np
 
 from streamboost.kernels.growing.criteria import NEWTON
 from streamboost.kernels.growing.grow import allocate_workspace, grow_tree_in_workspace
-from streamboost.kernels.growing.histograms import FeatureSubset, Statistic, fuse_features
+from streamboost.kernels.growing.histograms import FeatureSubset, StatisticArrays, fuse_features
 from streamboost.kernels.growing.nodes import CODES
 from streamboost.kernels.growing.steps import (
     bounds_to_float,
@@ -89,7 +89,7 @@ def boost_rounds(binned, rows, draws, limits, rate, clamp, workspace, trees):
     g, h, ends, leaf = workspace.gradient, workspace.hessian, workspace.ends, rows.leaf
     d, (slots, width) = draws.features.shape[1], workspace.pool.shape
     growing = allocate_workspace(lim.channels, np.int64(CODES), 2 * width, d, y.size, slots)
-    statistic = Statistic(workspace.statistic, y[:0], np.empty(0))
+    statistic = StatisticArrays(workspace.statistic, y[:0], np.empty(0))
     columns, joint = select_features(binned, draws.features[0], wide)
     at, n_leaves, n_adds = 0, 0, 0
     for m in range(draws.directions.shape[0]):
