@@ -49,6 +49,9 @@ __all__ = [
 OVERVIEW = "/"
 """Path of the overview."""
 
+MOST_STEPS = 5
+"""Maximum number of next steps, so that the overview fits a screen."""
+
 CHARTS_EVERY, TABLES_EVERY = 2, 6
 """Status polls between two redraws of charts, and of tables."""
 
@@ -351,7 +354,7 @@ def next_steps(view: StatusSnapshot, status: PipelineStatus) -> list[Notice]:
         reason = f"class {label} has the lowest recall: {estimate_text(recall)}"
         link = mistakes_address(view, label)
         steps.append(Notice("Recall", reason, link, f"Review the mistakes of class {label}"))
-    return steps
+    return steps[:MOST_STEPS]
 
 
 class DeadLetterPanel:

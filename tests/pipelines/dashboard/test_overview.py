@@ -2,6 +2,7 @@
 
 from streamboost.pipelines.dashboard.layout import PARTS
 from streamboost.pipelines.dashboard.overview import (
+    MOST_STEPS,
     budget_text,
     decision_cost_texts,
     moved_anchors,
@@ -68,3 +69,16 @@ def test_next_steps_begin_with_the_error_and_end_with_the_class_of_the_lowest_re
         "1 message could not be used",
     ]
     assert next_steps(StatusSnapshot(), PipelineStatus("OK", "good")) == []
+
+
+def test_of_many_next_steps_the_most_urgent_are_shown():
+    notices = [Notice(str(i), "", "/", f"Step {i}") for i in range(MOST_STEPS + 3)]
+    status = PipelineStatus("Error", "bad", (), 1.0, "no disk", notices)
+    steps = next_steps(StatusSnapshot(), status)
+    assert [one.action for one in steps] == [
+        "Fix the error",
+        "Step 0",
+        "Step 1",
+        "Step 2",
+        "Step 3",
+    ]
