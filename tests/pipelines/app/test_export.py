@@ -245,7 +245,7 @@ def test_kept_version_is_exported_and_an_unknown_one_is_refused(numeric, tmp_pat
 
 
 def test_columns_of_label_lags_are_refused(numeric, tmp_path):
-    with pytest.raises(StateError, match=r"newest labels.*label_lags = 0"):
+    with pytest.raises(StateError, match=r"lagged labels.*label_lags = 0"):
         export(numeric(committee="label_lags = 2"), "onnx", output=tmp_path / "model.onnx")
 
 

@@ -288,7 +288,7 @@ def test_a_file_that_asks_for_no_river_model_unpickles_none(make, make_records, 
     [
         ("factories:nowhere", "AttributeError"),
         ("nowhere:bayes", "ModuleNotFoundError"),
-        ("bayes", 'write "module:function"'),
+        ("bayes", 'set "module:function"'),
         ("factories:nothing", "has no predict_proba_one"),
     ],
 )

@@ -676,6 +676,6 @@ def test_the_api_tells_of_labelled_records_and_of_one_with_its_reasons(site):
     record = "/api/v1/pipelines/test/record"
     assert program.get(record, params={"id": found[0]["id"]}).json() == found[0]
     missing = program.get(record, params={"id": "nobody"})
-    assert (missing.status_code, "no longer kept" in missing.json()["detail"]) == (404, True)
+    assert (missing.status_code, "no longer stored" in missing.json()["detail"]) == (404, True)
     served = program.get("/api/v1/pipelines/test/served_versions").json()
     assert served[-1]["version"] > 0
