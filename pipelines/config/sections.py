@@ -242,7 +242,20 @@ class ServeSection(Section):
 
 
 class ModelSection(Section):
-    """[model] and [shadow_models.NAME]: a River classifier, or an object with the same methods."""
+    """[model]: a River classifier, or the predictions that each record carries."""
+
+    river: Text | None = Field(
+        None, description='factory of the River object, as "module:function"'
+    )
+    prediction_field: Text | None = Field(
+        None,
+        description="field with the prediction of another system: a label, or a map of class "
+        "probabilities; needs [schema] classes and excludes river",
+    )
+
+
+class ShadowModelSection(Section):
+    """[shadow_models.NAME]: a River classifier, or an object with the same methods."""
 
     river: Text = Field(description='factory of the River object, as "module:function"')
 
@@ -307,9 +320,9 @@ class Sections(Section):
     decision: DecisionSection | None = None
     model: ModelSection | None = None
     features: FeaturesSection | None = None
-    shadow_models: dict[Annotated[str, AfterValidator(_check_model_name)], ModelSection] | None = (
-        None
-    )
+    shadow_models: (
+        dict[Annotated[str, AfterValidator(_check_model_name)], ShadowModelSection] | None
+    ) = None
 
     @model_validator(mode="before")
     @classmethod
