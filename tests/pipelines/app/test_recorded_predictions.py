@@ -116,3 +116,12 @@ def test_prediction_field_needs_classes(tmp_path):
     (tmp_path / "p.toml").write_text(PIPELINE.format(classes="[]"))
     with pytest.raises(ConfigurationError, match=r"list them in \[schema\] classes"):
         load(tmp_path / "p.toml")
+
+
+@pytest.mark.parametrize("more", ['river = "models:one"', None])
+def test_model_needs_one_of_river_and_prediction_field(tmp_path, more):
+    text = PIPELINE.format(classes='["left", "right"]')
+    text = text + more if more else text.replace('prediction_field = "score"', "")
+    (tmp_path / "p.toml").write_text(text)
+    with pytest.raises(ConfigurationError, match="needs one of river and prediction_field"):
+        load(tmp_path / "p.toml")

@@ -70,6 +70,7 @@ def test_without_it_nothing_changes(tmp_path):
             r'\[predictions\] format: must be "json" with',
         ),
         ("model", {"river": "models:one"}, "scorers hold committees alone"),
+        ("model", {"prediction_field": "score"}, "scorers hold committees alone"),
         ("shadow_models", {"nb": {"river": "models:one"}}, "scorers hold committees alone"),
         ("features", {"river": "models:one"}, "scorers hold committees alone"),
         ("decision", {"threshold": {"a": 0.9}}, "decide by `probabilities` of .predictions"),
