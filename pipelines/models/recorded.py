@@ -50,5 +50,7 @@ class RecordedPrediction:
         text = str(int(value) if is_whole else value)
         label = self._labels.get(text, self._labels.get(text.lower()))
         if label is None:
-            raise ValueError(f"{self.field}: {value!r} is no class: add it to [schema] classes")
+            raise ValueError(
+                f"{self.field}: {value!r} is no class: list it in [schema] classes of a new state"
+            )
         return label
