@@ -109,6 +109,9 @@ class Evaluation:
         Number of expired requests.
     annotator_errors
         Finds the annotators whose labels the estimates leave out.
+    has_probabilities
+        Whether the probabilities are those of the predictions. If not, reports have no log loss and
+        no reliability curve.
     decisions
         Decisions whose cost is estimated, or None. Setting them discards the cost of earlier
         decisions. Records that are not yet part of the sums count with the new decisions.
@@ -163,6 +166,7 @@ class Evaluation:
         self._n_left_pool = 0  # arrivals at the front of the queue that have left the pool
         self._open: dict[str, int] = {}  # numbers of the waiting records by id
         self._decisions: Decisions | None = None
+        self.has_probabilities = True
 
     @property
     def decisions(self) -> Decisions | None:
@@ -511,6 +515,8 @@ class Evaluation:
         if errors.suspect is not None:
             doubtful = {*errors.left_out, errors.suspect}
             report = report.with_accuracy_of(make(self._sums_without(doubtful, total, window)))
+        if not self.has_probabilities:
+            report = replace(report, log_loss=None, reliability=())
         return report
 
     def _sums_without(
@@ -597,6 +603,7 @@ class Evaluation:
             "settled": self._n_final,
             "queue": ids,
             "decisions": None if self._decisions is None else self._decisions.to_json(),
+            "has_probabilities": self.has_probabilities,
         }
         state["blocks"], waiting = self._blocks.state(self._queue.first)
         return state, arrays | waiting
@@ -608,6 +615,7 @@ class Evaluation:
         self.unanswered = state["unanswered"]
         self.annotator_errors.resume(state["annotator_errors"])
         self._n_final = state["settled"]
+        self.has_probabilities = state["has_probabilities"]
         given = state["decisions"]
         self._decisions = None if given is None else Decisions(**given)
         self._queue = PendingPredictions.from_state(

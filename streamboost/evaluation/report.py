@@ -340,19 +340,23 @@ class Report:
         label, and always predicting the most frequent one.
     log_loss
         Log loss of the committee in nats, over the records after the first label. Probabilities
-        below 1e-7 count as 1e-7.
+        below 1e-7 count as 1e-7. None if a prediction of another system was a label alone.
     classes
         One entry for each known label.
     reliability
-        Ten bins of the predicted label's probability.
+        Ten bins of the predicted label's probability; empty if `log_loss` is None for that reason.
     confusion
         Estimated number of records by predicted (row) and true label, in the order of `classes`.
         The rows exclude records predicted before the first label. None with too few labels.
     cost
         Mean cost of a decision (`Decisions`); None without costs.
     committee_alone
-        Metrics of the committee without other experts; None if its predictions are not known, as
-        with distributed scoring.
+        Metrics of the committee without other experts; if predictions of another system are
+        evaluated, of the learner's own predictions. None if these are not known, as with
+        distributed scoring.
+    gain_alone
+        Accuracy of `committee_alone` minus that of `committee`, with the interval of the paired
+        difference.
     anytime_accuracy
         The accuracy with its confidence sequence: these intervals hold the accuracy at all times
         together in 95 % of all runs.
@@ -378,6 +382,7 @@ class Report:
     anytime_accuracy: Estimate | None = None
     left_out: tuple[str, ...] = ()
     accuracy_with_left_out: Estimate | None = None
+    gain_alone: Estimate | None = None
 
     def with_accuracy_of(self, other: "Report") -> "Report":
         """Return a copy whose intervals of the accuracy contain those of `other`, too."""
@@ -431,7 +436,7 @@ def make_report(
     alone = PREDICTORS.index("committee_alone")
     bins, loss = tally.means[:BINS], tally.means[BINS]
     accuracy = judged[0].accuracy
-    cells = _confusion_totals(tally, 0)
+    cells, is_known = _confusion_totals(tally, 0), _knows_committee_alone(tally)
     return Report(
         records=int(tally.n_records),
         answered=int(answered),
@@ -444,15 +449,15 @@ def make_report(
         reliability=tuple(_reliability_bin(i, row) for i, row in enumerate(bins)),
         confusion=None if cells is None else tuple(tuple(row) for row in cells.tolist()),
         cost=_estimate_mean(tally.cost[0], 0.0, np.inf),
-        committee_alone=judged[alone] if _has_all_predictions(tally, alone) else None,
+        committee_alone=judged[alone] if is_known else None,
+        gain_alone=_estimate_mean(tally.gain[0], -1.0, 1.0) if is_known else None,
         anytime_accuracy=accuracy and accuracy.widened_by(anytime_factor),
     )
 
 
-def _has_all_predictions(tally: SufficientStats, predictor: int) -> bool:
-    """Return whether the predictor's class is known for each record that has a prediction."""
-    predicted = tally.sums["predicted"].sum(axis=1)
-    return bool(np.isclose(predicted[predictor], predicted[0]))
+def _knows_committee_alone(tally: SufficientStats) -> bool:
+    """Return whether no records are sums of another process, which lack the committee's labels."""
+    return bool(np.isclose(tally.gain[0, MEAN_COLUMNS.index("records")], tally.n_records))
 
 
 def _confusion_totals(tally: SufficientStats, predictor: int) -> np.ndarray | None:
