@@ -26,7 +26,6 @@ from streamboost.features.fields import Field
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.models.model import ExternalModel
 from streamboost.pipelines.models.models import ExternalModels
-from streamboost.pipelines.models.recorded import RecordedPrediction
 from streamboost.pipelines.models.transformer import Transformer, decode_raw_record
 from streamboost.pipelines.state.folder import State
 
@@ -68,8 +67,8 @@ _MAX_FIELDS = 256
 def factory_names(config: Config) -> dict[str, str]:
     """Return the factories `module:function` in the pipeline file, by section name."""
     sections = config.sections
-    model = sections.model
-    found = {} if model is None or model.river is None else {"[model]": model.river}
+    model = None if sections.model is None else sections.model.river
+    found = {} if model is None else {"[model]": model}
     found |= {} if sections.features is None else {_FEATURES: sections.features.river}
     return found | {
         f"[shadow_models.{name}]": one.river for name, one in (sections.shadow_models or {}).items()
@@ -107,8 +106,7 @@ def call_factory(section_name: str, factory: str, folder: Path) -> Any:
 
 def create_models(config: Config, schema: Schema, state: State) -> ExternalModels | None:
     """Return the untrained external models of the pipeline file; None if it names none."""
-    factories, model = factory_names(config), config.sections.model
-    if not factories and model is None:
+    if not (factories := factory_names(config)):
         return None
     _restrict_folder_permissions(state.path)
     made = {
@@ -118,9 +116,6 @@ def create_models(config: Config, schema: Schema, state: State) -> ExternalModel
         for section_name, factory in factories.items()
         if section_name != _FEATURES
     }
-    if model is not None and model.prediction_field is not None:
-        recorded = RecordedPrediction(model.prediction_field, schema.classes, schema.label_kind)
-        made["[model]"] = ExternalModel(recorded, schema.features, schema.classes)
     transformer = _create_transformer(config)
     shadow_models = {
         name: made[f"[shadow_models.{name}]"] for name in config.sections.shadow_models or {}

@@ -282,7 +282,7 @@ def create_copy_store(config: Config) -> CopyStore | None:
 def copies_for_rebuild(config: Config) -> CopyStore | None:
     """Return the store of the copies from which a lost state folder is rebuilt; None: no copies."""
     # Pickles of models are only read from the folder in which they were written.
-    return None if factory_names(config) or config.sections.model else create_copy_store(config)
+    return None if factory_names(config) else create_copy_store(config)
 
 
 @contextmanager

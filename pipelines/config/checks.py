@@ -262,9 +262,12 @@ def _check_settings_of_external_models(
         if model.prediction_field is not None and not sections.schema_.classes:
             text = "needs the classes of the labels: list them in [schema] classes"
             yield Problem("model", "prediction_field", text)
-    if sections.model and isinstance(query, dict) and query.get("strategy") == "vote_entropy":
-        text = "needs votes, which [model] does not show: choose another"
-        yield Problem("query", "strategy", text)
+        if model.prediction_field is not None and sections.decision_parameters:
+            text = "is refused with [model] prediction_field: that system decides; leave it out"
+            yield Problem("decision", None, text)
+        if model.river and isinstance(query, dict) and query.get("strategy") == "vote_entropy":
+            text = "needs votes, which a River classifier does not show: choose another"
+            yield Problem("query", "strategy", text)
 
 
 def _check_connector_sections(sections: Sections) -> list[Problem]:

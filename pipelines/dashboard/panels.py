@@ -107,7 +107,7 @@ PANELS: tuple[tuple[str, str, Kind, BuildContent], ...] = (
     ),
     (
         "Shadow models",
-        "River models that predict and learn from the same records and labels, but do not serve.",
+        "Models that predict and learn from the same records and labels, but do not serve.",
         "table",
         expert_weights.shadow_model_table,
     ),

@@ -15,6 +15,7 @@ from streamboost.pipelines.status.formatting import (
 __all__ = ["class_table", "metrics_table", "reliability_table"]
 
 _WAITING = "Shown once enough requested labels have arrived."
+_NO_PROBABILITIES = "Not available: the records carry labels without probabilities."
 
 _FIGURES = (
     ("Accuracy", ("committee", "accuracy"), "share predicted correctly (prequential)"),
@@ -122,7 +123,8 @@ def reliability_table(view: StatusSnapshot) -> Table:
     ]
     told = [one for one in bins if one.get("accuracy") and one.get("confidence") is not None]
     if not told:
-        return Table("Calibration", columns, [], _WAITING)
+        alone = view.document("recorded").get("labels_alone")
+        return Table("Calibration", columns, [], _NO_PROBABILITIES if alone else _WAITING)
     rows: list[list[str | Cell]] = [
         [
             f"{percent_text(one['low'])} to {percent_text(one['high'])}",

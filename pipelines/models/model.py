@@ -41,20 +41,17 @@ class ExternalModel:
     ----------
     classifier : the initial classifier
     names : names of the fields of a record, in the order of its values
-    labels : labels that are known before the first one is learned
 
     Attributes
     ----------
     failures : number of records that the classifier failed to predict or learn; these are skipped
     """
 
-    def __init__(
-        self, classifier: Classifier, names: Sequence[str], labels: Sequence[Label] = ()
-    ) -> None:
+    def __init__(self, classifier: Classifier, names: Sequence[str]) -> None:
         self.names = list(names)
         self.failures = 0
         self._classifier = classifier
-        self._labels = {label: k for k, label in enumerate(labels)}
+        self._labels: dict[Label, int] = {}
         self._kept: deque[tuple[bytes, Label]] = deque(maxlen=_KEPT)
 
     def score(self, records: Sequence[Sequence[Any]]) -> Scored:

@@ -42,7 +42,7 @@ from streamboost.evaluation.pending import (
     StrideSums,
     similarity_weights,
 )
-from streamboost.evaluation.report import Report, make_report
+from streamboost.evaluation.report import Report, accuracy_drop, make_report
 from streamboost.evaluation.sufficient_stats import (
     PREDICTORS,
     BatchSums,
@@ -381,9 +381,11 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         """Return both reports and the numbers of open and unanswered requests, as JSON values."""
         since_start, recent = self.both_reports()
+        drop = accuracy_drop(since_start, recent)
         return {
             "since_start": asdict(since_start),
             "recent": asdict(recent),
+            "drop": drop and asdict(drop),
             "pending": self.n_open_requests,
             "unanswered": self.unanswered,
         }

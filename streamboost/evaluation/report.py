@@ -44,6 +44,7 @@ __all__ = [
     "PredictorMetrics",
     "ReliabilityBin",
     "Report",
+    "accuracy_drop",
     "difference_estimate",
     "estimate_metric",
     "estimate_metric_by_class",
@@ -59,6 +60,9 @@ MISTAKES = 1.0
 
 FEWEST = 5.0
 """Least residuals for an estimate, by Kish's effective number (sum v)² / sum v²."""
+
+FEWEST_OF_DROP = 50
+"""Least number of labels before the sliding window, and in it, for a drop of the accuracy."""
 
 _TAIL = 0.975
 
@@ -78,6 +82,11 @@ class Estimate:
         """Return a copy with value and interval clipped to [low, high]."""
         value, a, b = (float(min(max(x, low), high)) for x in (self.value, self.low, self.high))
         return Estimate(value, a, b)
+
+    @property
+    def half_width(self) -> float:
+        """Half of the interval's width."""
+        return (self.high - self.low) / 2.0
 
     def widened_by(self, factor: float) -> "Estimate":
         """Return a copy whose interval is `factor` times as wide, within [0, 1]."""
@@ -422,6 +431,24 @@ class Report:
                 if n > 0.0:
                     metric.update(truth, predicted, w=n)
         return metric
+
+
+def accuracy_drop(since_start: Report, recent: Report) -> Estimate | None:
+    """Return the accuracy before the window of `recent` minus that in the window.
+
+    The interval has a level of 95 %: the accuracy has dropped if its lower end is above 0. Returns
+    None if either part has fewer than `FEWEST_OF_DROP` labels.
+    """
+    whole, late = since_start.committee.accuracy, recent.committee.accuracy
+    earlier = since_start.records - recent.records
+    n_labels = min(since_start.answered - recent.answered, recent.answered)
+    if whole is None or late is None or earlier <= 0 or n_labels < FEWEST_OF_DROP:
+        return None
+    # The parts are independent, so the squares of the total's interval are the sum of theirs.
+    n, half = since_start.records / earlier, whole.half_width
+    before = max((n * half) ** 2 - (recent.records / earlier * late.half_width) ** 2, 0.0)
+    value, half = n * (whole.value - late.value), sqrt(before + late.half_width**2)
+    return Estimate(value, value - half, value + half).clipped_to(-1.0, 1.0)
 
 
 def make_report(

@@ -1,15 +1,20 @@
 """Pipelines that evaluate the predictions which records carry."""
 
+import json
+
+import numpy as np
 import pytest
 from serving import put, read
 
-from streamboost.connectors.messages.schema import parse_classes
+from streamboost.connectors.base import Message
+from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.app.inspect import describe_pipeline
+from streamboost.pipelines.app.inspect import describe_pipeline, format_description
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.models.recorded import RecordedPrediction
+from streamboost.pipelines.models.recorded import RecordedPredictions
+from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import kill
 
 PIPELINE = """
@@ -85,31 +90,108 @@ def test_missing_and_malformed_predictions_keep_their_records(tmp_path, make_rec
     assert predicted == [None if i % 10 < 3 else y for i, y in enumerate(truth)]
     accuracy = estimate(load(file))
     assert accuracy["low"] <= 0.7 <= accuracy["high"] < 1.0, "a missing prediction is an error"
+    description = describe_pipeline(load(file).state)
+    counts = description["checkpoint"]["recorded"]
+    assert counts == {"valid": 140, "labels_alone": 140, "missing": 40, "malformed": 20}
+    assert "malformed               20" in format_description(description)
+
+
+def read_one(value, classes=("a", "b"), field="score", now=lambda label: label):
+    """Return the labels, probabilities and counts of the prediction `value` in one record."""
+    recorded = RecordedPredictions(field)
+    record = {} if value is None else {field: value}
+    message = Message(json.dumps(record).encode(), "0", 0, 1)
+    scored = recorded.read([message], Schema(classes=classes, numeric=["x"]), now)
+    return scored.labels[0], scored.probabilities[0].tolist(), recorded
 
 
 @pytest.mark.parametrize(
-    ("value", "classes", "kind", "label"),
+    ("value", "classes", "label"),
     [
-        (1, (0, 1), "integer", 1),
-        (1.0, (0, 1), "integer", 1),
-        (
-            "True",
-            parse_classes([False, True], None)[1],
-            "boolean",
-            parse_classes([True], None)[1][0],
-        ),
+        ("a", ("a", "b"), "a"),
+        (1, (0, 1), 1),
+        (1.0, (0, 1), 1),
+        ("1", (0, 1), 1),
+        (True, (False, True), "true"),
     ],
 )
-def test_recorded_label_is_matched_with_its_class(value, classes, kind, label):
-    recorded = RecordedPrediction("score", classes, kind)
-    assert recorded.predict_proba_one({"score": value}) == {label: 1.0}
+def test_label_alone_has_no_probabilities(value, classes, label):
+    found, probabilities, counts = read_one(value, classes)
+    assert found == label
+    assert np.isnan(probabilities).all()
+    assert counts.to_json() == {"valid": 1, "labels_alone": 1, "missing": 0, "malformed": 0}
 
 
-@pytest.mark.parametrize("p", [-0.1, float("nan"), float("inf")])
-def test_invalid_probability_is_refused(p):
-    recorded = RecordedPrediction("score", ("a", "b"), "string")
-    with pytest.raises(ValueError, match="is no prediction"):
-        recorded.predict_proba_one({"score.a": p, "score.b": 0.5})
+@pytest.mark.parametrize(
+    ("value", "classes", "label", "expected"),
+    [
+        ({"b": 1.5, "a": 0.5}, ("a", "b"), "b", [0.25, 0.75]),
+        ({"1": 0.75}, (0, 1), 1, [0.0, 1.0]),
+        ([0.25, 0.75], ("a", "b"), "b", [0.25, 0.75]),
+        ([0.25, 0.75], ("a", "b", "added later"), "b", [0.25, 0.75, 0.0]),
+    ],
+)
+def test_probabilities_are_divided_by_their_sum(value, classes, label, expected):
+    assert read_one(value, classes)[:2] == (label, expected)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["c", 0.5, {"a": -0.1, "b": 0.5}, {"a": "x"}, {"a": 0, "b": 0}, {"c": 1.0}, [1.0], [0.1] * 3],
+)
+def test_malformed_prediction_is_counted_and_has_no_label(value):
+    label, probabilities, counts = read_one(value)
+    assert label is None
+    assert np.isnan(probabilities).all()
+    assert counts.to_json() == {"valid": 0, "labels_alone": 0, "missing": 0, "malformed": 1}
+
+
+def test_missing_prediction_is_no_malformed_one():
+    assert read_one(None)[2].to_json()["missing"] == 1
+
+
+def test_columns_of_a_table_are_a_map():
+    recorded = RecordedPredictions("score")
+    message = Message(b'{"score.a": "0.1", "score.b": "0.9"}', "0", 0, 1)
+    scored = recorded.read([message], Schema(classes=["a", "b"], numeric=["x"]), lambda one: one)
+    assert scored.labels.tolist() == ["b"]
+
+
+def test_merged_class_has_the_probabilities_of_both():
+    label, probabilities, _ = read_one({"a": 0.3, "b": 0.3, "c": 0.4}, ("a", "b", "c"), now=merge)
+    assert (label, probabilities) == ("b", [0.6, 0.4])
+
+
+def merge(label):
+    return "b" if label == "a" else label
+
+
+def test_class_that_is_added_later_is_not_malformed(tmp_path, make_records):
+    file, _ = make(tmp_path, make_records, lambda i, y: {"score": y}, n=100)
+    run(load(file), until_idle=True)
+    file.write_text(PIPELINE.format(classes='["left", "right", "new"]'))
+    records, _ = make_records(40, 1)
+    later = [r | {"id": f"later {i}", "score": "new"} for i, r in enumerate(records)]
+    put(load(file), "records", later)
+    run(load(file), until_idle=True)
+    counts = describe_pipeline(load(file).state)["checkpoint"]["recorded"]
+    assert counts == {"valid": 140, "labels_alone": 140, "missing": 0, "malformed": 0}
+    assert [one["label"] for one in read(load(file), "predictions")][-40:] == ["new"] * 40
+    assert "replayed: bit for bit" in verify_replay(load(file))
+
+
+def test_own_model_is_trained_without_the_prediction_and_compared(tmp_path, make_records):
+    file, _ = make(tmp_path, make_records, lambda i, y: {"score": {y: 0.6, other(y): 0.4}})
+    run(load(file), until_idle=True)
+    description = describe_pipeline(load(file).state)
+    checkpoint = description["checkpoint"]
+    assert "score" not in State(load(file).state).schema().features
+    assert checkpoint["committee"]["version"] > 0
+    gain = checkpoint["shadow_models"]["own model"]["since_start"]["gain"]
+    assert -1.0 <= gain["low"] <= gain["value"] <= gain["high"] <= 0.0
+    text = format_description(description)
+    assert "own model" in text
+    assert "labels alone" not in text
 
 
 def test_prediction_field_needs_classes(tmp_path):
