@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["QueryController"]
 
+_LEAST_SURE = 0.5
+"""Lower bound of the probability of another system's label: the learner's own estimate of a small
+probability is too uncertain to save the request."""
+
 _RANDOM_START = Fraction(1, 20)
 """Least budget with which the first labels are requested at random although a committee exists."""
 
@@ -92,6 +96,7 @@ class QueryController:
                 ids, X, utility, top_probabilities(scored), cold=cold
             )
         else:
+            sure = np.maximum(sure, _LEAST_SURE)
             requests = self._querier.select_requests(
                 ids, X, utility, sure, cold=False, by_rank_too=False
             )
