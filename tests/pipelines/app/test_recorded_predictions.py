@@ -9,6 +9,7 @@ from serving import put, read
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError
+from streamboost.pipelines.app.check import check_pipeline
 from streamboost.pipelines.app.inspect import describe_pipeline, format_description
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify_replay
@@ -207,3 +208,34 @@ def test_model_needs_one_of_river_and_prediction_field(tmp_path, more):
     (tmp_path / "p.toml").write_text(text)
     with pytest.raises(ConfigurationError, match="needs one of river and prediction_field"):
         load(tmp_path / "p.toml")
+
+
+@pytest.mark.parametrize(
+    ("field", "is_ok", "said"),
+    [("score", True, "16 valid, 16 labels alone, 4 missing"), ("other", False, "20 missing")],
+)
+def test_check_counts_the_first_predictions(tmp_path, make_records, field, is_ok, said):
+    file, _ = make(tmp_path, make_records, lambda i, y: {"score": y} if i % 5 else {}, n=20)
+    file.write_text(file.read_text().replace('"score"', f'"{field}"'))
+    (found,) = [one for one in check_pipeline(load(file)) if one.part == "model"]
+    assert found.ok == is_ok
+    assert said in found.text
+
+
+def test_decisions_are_refused(tmp_path):
+    text = PIPELINE.format(classes='["left", "right"]') + "[decision]\nthreshold.left = 0.9\n"
+    (tmp_path / "p.toml").write_text(text)
+    with pytest.raises(ConfigurationError, match="that system decides"):
+        load(tmp_path / "p.toml")
+
+
+def test_recorded_predictions_run_next_to_shadow_models(tmp_path, make_records):
+    file, _ = make(tmp_path, make_records, lambda i, y: {"score": y})
+    (tmp_path / "bayes.py").write_text(
+        "from river import naive_bayes\n\ndef make():\n    return naive_bayes.GaussianNB()\n"
+    )
+    file.write_text(file.read_text() + '[shadow_models.nb]\nriver = "bayes:make"\n')
+    run(load(file), until_idle=True)
+    found = describe_pipeline(load(file).state)["checkpoint"]["shadow_models"]
+    assert list(found) == ["nb", "own model"]
+    assert found["nb"]["since_start"]["committee"]["accuracy"] is not None
