@@ -9,7 +9,9 @@ from serving import put, read
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError
+from streamboost.export import read_layout
 from streamboost.pipelines.app.check import check_pipeline
+from streamboost.pipelines.app.export import export
 from streamboost.pipelines.app.inspect import describe_pipeline, format_description
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify_replay
@@ -239,3 +241,14 @@ def test_recorded_predictions_run_next_to_shadow_models(tmp_path, make_records):
     found = describe_pipeline(load(file).state)["checkpoint"]["shadow_models"]
     assert list(found) == ["nb", "own model"]
     assert found["nb"]["since_start"]["committee"]["accuracy"] is not None
+
+
+def test_export_does_not_state_the_accuracy_of_the_other_system(tmp_path, make_records):
+    file, _ = make(tmp_path, make_records, lambda i, y: {"score": y})
+    file.write_text(file.read_text() + '[committee]\nexperts = "committee"\n')
+    run(load(file), until_idle=True)
+    export(load(file), "lightgbm", output=tmp_path / "model.txt")
+    recent = describe_pipeline(load(file).state)["checkpoint"]["evaluation"]["recent"]
+    stated = read_layout(tmp_path / "model.txt").about["accuracy"]
+    assert stated == recent["committee_alone"]["accuracy"]
+    assert stated != recent["committee"]["accuracy"]
