@@ -149,6 +149,15 @@ def test_malformed_prediction_is_counted_and_has_no_label(value):
     assert counts.to_json() == {"valid": 0, "labels_alone": 0, "missing": 0, "malformed": 1}
 
 
+def test_malformed_predictions_are_logged_at_growing_counts(caplog):
+    recorded = RecordedPredictions("score")
+    messages = [Message(b'{"score": "c"}', "0", i, 1) for i in range(12)]
+    recorded.read(messages, Schema(classes=["a", "b"], numeric=["x"]), lambda label: label)
+    found = [one.getMessage() for one in caplog.records]
+    assert [text.split(": ")[1][:10] for text in found] == ["1 records ", "10 records"]
+    assert "'c' is no class of [schema] classes" in found[0]
+
+
 def test_missing_prediction_is_no_malformed_one():
     assert read_one(None)[2].to_json()["missing"] == 1
 
