@@ -46,7 +46,6 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "pipelines/dashboard/status_line.py": _STANDING,
     "pipelines/distributed/scorer.py": (r"^    beside : ", "a parameter"),
     "pipelines/status/documents.py": _STANDING,
-    "streamboost/kernels/neighbours.py": (r"root, apart, rate|`apart`", "a parameter"),
 }
 """By path: a regular expression of lines that may keep an idiom, and the reason."""
 

@@ -29,7 +29,7 @@ PARTITION = "0"
 """Name of the partition of a source that has only one."""
 
 Position = dict[str, int]
-"""Position: for each partition of a source, the offset of the next message to read."""
+"""Offset of the next message to read, by partition of a source."""
 
 
 class MessageMetadata(NamedTuple):
@@ -45,8 +45,8 @@ class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
 
     `payload` may be truncated if the message exceeds the source's limit; `size` is the original
     length in bytes. `time` is the time of writing in milliseconds since the epoch, if the source
-    has it. `damage` is None or the reason why this message, and perhaps some messages after it,
-    cannot be read. A damaged message has the readable part as payload, which is often empty.
+    has it. `damage` is None, or the reason why this message (and perhaps some messages after it)
+    cannot be read. The payload of a damaged message is its readable part, which is often empty.
     `is_row` marks a row of a table, in which null is an empty cell. `key` and `headers` are from a
     Kafka message; `name` is the record id decoded from a key that is no text.
     """
@@ -64,7 +64,10 @@ class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
 
 
 class ForwardedPayloads(list[bytes]):
-    """Payloads to write, with the key, headers and time of each payload in `about`."""
+    """Payloads to write, with the metadata of each payload in `about`.
+
+    The metadata are the key, headers and time of the message that is forwarded.
+    """
 
     def __init__(
         self, payloads: Iterable[bytes], about: Sequence[Message | MessageMetadata]
@@ -74,7 +77,7 @@ class ForwardedPayloads(list[bytes]):
 
 
 class Source(ABC):
-    """Input of messages, which are returned by polls; can seek an earlier position.
+    """Input of messages, which are read by polls, and can be read again after a `seek`.
 
     After `source.seek(p)`, polls return the same messages as when `source.position()` was `p`, as
     long as they are retained. With several partitions, the order of partitions may differ;
@@ -83,9 +86,9 @@ class Source(ABC):
 
     @abstractmethod
     def poll(self, limit: int) -> list[Message]:
-        """Return at most `limit` new messages by partition and offset, and advance the position.
+        """Return up to `limit` new messages, sorted by partition and offset; advance the position.
 
-        An empty list means that no message is available now; a poll waits only for a moment.
+        An empty list means that no message is available now. A poll waits only briefly.
         """
 
     @abstractmethod
@@ -99,14 +102,15 @@ class Source(ABC):
 
     @property
     def is_open(self) -> bool:
-        """Whether a writer still has the input open, so that messages may follow an empty poll."""
+        """Whether a writer has the input open, so that more messages may follow an empty poll."""
         return False
 
     @property
     def is_behind(self) -> bool:
         """Whether the input is known to have messages after the last polled one.
 
-        May be False although more messages exist, if the last poll returned `limit` messages.
+        May also be False if more messages exist, but only if the last poll returned `limit`
+        messages.
         """
         return False
 
@@ -151,7 +155,7 @@ class Source(ABC):
         """Start the next poll at `position`; partitions missing in it start at their beginning."""
 
     def read_range(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
-        """Return the `n` messages of `ranges` again, for a replay; `poll` continues after them.
+        """Read the `n` messages of `ranges` again, for a replay; the next poll continues after.
 
         `ranges` are the offsets [start, end) by partition. If messages are no longer retained,
         fewer are returned.
@@ -235,7 +239,7 @@ class Transaction(ABC):
     """Commits the writes of a batch and the positions of its sources atomically."""
 
     _unbound = (0, 0)
-    """Number of a batch, and how many of its writes to sinks outside the transaction are done."""
+    """Number of the batch, and how many of its writes to non-transactional sinks are done."""
 
     def fence(self) -> None:  # noqa: B027 - not needed if a lock on the state is enough
         """Take over the pipeline: later commits of processes that started before are refused."""

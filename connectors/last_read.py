@@ -1,4 +1,4 @@
-"""Fingerprint of a source whose offsets count messages: the last message read, with a digest."""
+"""Fingerprint of a source by the last message read: its offset and a digest of its content."""
 
 import hashlib
 
@@ -65,5 +65,5 @@ class ReplacementDetectingSource(SinglePartitionSource):
         return self._last.encode() if self._last.digest else None
 
     def set_expected_content(self, fingerprint: str) -> None:
-        """Let polls fail if the message that `fingerprint` identifies was replaced."""
+        """Let polls raise an error if the message that `fingerprint` identifies was replaced."""
         self._last = LastMessage.decode(fingerprint)

@@ -154,7 +154,7 @@ class MemoryTransaction(Transaction):
     Parameters
     ----------
     bound : collection of MemorySink, optional
-        The sinks that belong to the transaction; by default every MemorySink.
+        The sinks that belong to the transaction; None: every MemorySink.
 
     Examples
     --------

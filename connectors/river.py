@@ -117,19 +117,20 @@ class RiverOracle(Source):
     """Source of labels for requested records, taken from a dataset, with a delay.
 
     Its messages are the answers, `{"id": ..., "label": ...}`, one for each request in the order of
-    the requests. Its position is the position in the log of requests, so that storing this position
-    is enough. A label that is not text is returned as its JSON text: `true`, `3`.
+    the requests. Its position is the position in the log of requests, and there is no other state.
+    A label that is not text is returned as its JSON text: `true`, `3`.
 
     Parameters
     ----------
     dataset : str
-        The dataset whose records are read, with their indices as ids.
+        Name of the dataset with the labels; the ids of its records are their indices.
     requests : Source
         The log of requests, for the exclusive use of the oracle.
     delay : int
         Number of records that must be read after a record before its label is returned.
     progress : Source
-        The source of the records; its offsets must count records, as in all sources but files.
+        The source of the records, whose offsets must count records. This is true for all sources
+        except text files.
 
     Examples
     --------
@@ -155,7 +156,7 @@ class RiverOracle(Source):
         self._ahead = self._dataset.iterate_items()
 
     def poll(self, limit: int) -> list[Message]:
-        """Return the answers of at most `limit` requests; stop at the first that is not due."""
+        """Return at most `limit` answers; stop at the first request whose answer is not due."""
         start = self._requests.position()
         requests = self._requests.poll(limit)
         try:

@@ -28,7 +28,8 @@ Label = str | int
 
 _INT64 = np.iinfo(np.int64)
 _HEAVIEST = 2.0**30
-"""Ratio of weights beyond which light records vanish in the floating-point sums of a training."""
+"""Largest training weight: in sums with much larger weights, records of weight 1 would be lost to
+rounding."""
 _KINDS = {str: "text", int: "whole numbers"}
 
 
@@ -105,8 +106,8 @@ def as_ids(ids: Sequence[str], n: int) -> list[str]:
 def as_labels(y: Any, n: int, kind: type | None, *, name: str = "y") -> list[Label]:
     """Return `y` as `n` labels, all str or all int.
 
-    `kind` is the type of the learner's earlier labels, str or int; None if there are none. Error
-    messages call the argument `name`.
+    `kind` is the type of the learner's earlier labels, str or int; None if there are none. `name`
+    is the argument's name in error messages.
 
     Raises
     ------
@@ -180,7 +181,7 @@ def as_predictions(predicted: Any, n: int) -> list[Label | None]:
 def as_records(
     records: Sequence[tuple[Any, ...]] | None, n: int, required: bool
 ) -> Sequence[tuple[Any, ...]]:
-    """Return the field values of `n` records; an empty tuple for each if not `required`.
+    """Return `records`, the field values of `n` records; if not `required`, `n` empty tuples.
 
     Raises DataError if `records` is missing although `required`, is given although not `required`,
     or does not have `n` entries.
@@ -228,7 +229,10 @@ def as_sources(sources: Sequence[str | None] | None, n: int) -> list[str | None]
 
 
 def as_tick(tick: Any) -> int:
-    """Return `tick`, milliseconds since the epoch, as an int; DataError beyond 64 bits."""
+    """Return `tick`, milliseconds since the epoch, as an int.
+
+    Raises DataError if `tick` is not an integer of at most 64 bits.
+    """
     try:
         value = index(tick)
     except TypeError:
@@ -239,7 +243,10 @@ def as_tick(tick: Any) -> int:
 
 
 def as_weights(weight: Any, n: int) -> np.ndarray:
-    """Return training weights as float64 (n,); None gives ones, invalid weights DataError."""
+    """Return the training weights `weight` as float64 (n,); None gives ones.
+
+    Raises DataError if a weight is invalid.
+    """
     if weight is None:
         return np.ones(n)
     try:

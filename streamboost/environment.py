@@ -22,9 +22,9 @@ _PACKAGES = (
 
 @cache
 def environment() -> dict[str, str]:
-    """Return versions of packages and the processor by name.
+    """Return a mapping from package, "machine" or "processor" to its version or description.
 
-    Trainings in two environments of equal values give bitwise equal results.
+    Trainings in two environments with equal mappings give bitwise equal results.
     """
     # Imported here: it would delay the answer of --help.
     from llvmlite import binding

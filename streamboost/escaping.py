@@ -17,7 +17,7 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 def escape_line(text: str) -> str:
     r"""Escape control characters as in JSON, so that the text is one safe line.
 
-    A JSON or TOML string keeps its meaning.
+    If the text is a JSON or TOML string, its value is unchanged.
 
     >>> print(escape_line("red \x1b[31m\nINFO trained\u202e"))
     red \u001b[31m\nINFO trained\u202e

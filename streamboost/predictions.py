@@ -33,7 +33,7 @@ __all__ = [
 
 
 _LEAST = -100.0
-"""Log probability that replaces that of probability 0."""
+"""Lower bound of log probabilities, for probability 0."""
 
 
 @dataclass(slots=True, eq=False)  # frozen, each would take two microseconds to make
@@ -47,26 +47,27 @@ class Scored:
     classes
         (K,), the labels of the columns of `probabilities`.
     probabilities
-        float64 (n, K), of the classes; before the first committee, the frequencies of the labels
-        learned so far.
+        float64 (n, K), the class probabilities; before the first committee, the relative
+        frequencies of the labels learned so far.
     margins
         float64 (n,), the largest raw score minus the second largest; 0 before the first
         committee.
     version
         Version of the committee; 0 before the first.
     temperature
-        The divisor of the log probabilities.
+        The divisor of the log probabilities that calibrated `probabilities`; 1: not calibrated.
     experts
-        float64 (E, n, L), the log probabilities of the L classes learned so far by each of E
-        experts. These are the first L of `classes`. None if the committee is the only expert.
+        float64 (E, n, L), the log probabilities of each of E experts for the first L of `classes`,
+        which are those learned so far. None if the committee is the only expert.
     known
-        bool (L,), whether the committee was trained on the class.
+        bool (L,), whether the committee was trained on each of the L classes; None as for
+        `experts`.
     scores
         float64 (n, classes of the committee), the committee's raw scores; None if it is the only
         expert.
     unfiltered
-        The predictions without the records before, for queries and drift detection; None if these
-        are the same.
+        The predictions before the run filter, which do not depend on preceding records, for queries
+        and drift detection; None if they are equal to these predictions.
     """
 
     labels: np.ndarray
@@ -100,7 +101,7 @@ def score_with_committee(committee: "Committee | CorrectedCommittee", X: np.ndar
 
 
 def score_by_class_shares(counts: Mapping[Label, int], n: int) -> Scored:
-    """Return predictions for `n` records from label `counts`, without a committee.
+    """Return predictions for `n` records without a committee, from the number of labels by class.
 
     Each record gets the most frequent label, and the labels' relative frequencies as probabilities.
     """
@@ -124,20 +125,21 @@ def remove_calibration(scored: Scored) -> Scored:
     return replace(scored, probabilities=own / own.sum(axis=1, keepdims=True), temperature=1.0)
 
 
-def rename_classes(scored: Scored, now: Mapping[Label, Label | None]) -> Scored:
-    """Return `scored` with its classes replaced by their current names in `now`.
+def rename_classes(scored: Scored, names: Mapping[Label, Label | None]) -> Scored:
+    """Return `scored` with its classes renamed to their current names.
 
-    Probabilities of classes with the same new name are added. None as new name drops the class.
+    `names` maps an earlier class to its current name, or to None if the class was dropped; other
+    classes keep their names. Probabilities of classes with the same current name are added.
 
     This maps the predictions of a committee that was trained before classes were merged or dropped.
     """
-    before = scored.classes.tolist() if now else []
-    if now.keys().isdisjoint(before):
+    before = scored.classes.tolist() if names else []
+    if names.keys().isdisjoint(before):
         return scored
-    names = [now.get(label, label) for label in before]
-    left = list(dict.fromkeys(label for label in names if label is not None))
+    current = [names.get(label, label) for label in before]
+    left = list(dict.fromkeys(label for label in current if label is not None))
     P = np.zeros((len(scored), len(left)))
-    for column, label in enumerate(names):
+    for column, label in enumerate(current):
         if label is not None:
             P[:, left.index(label)] += scored.probabilities[:, column]
     total = P.sum(axis=1, keepdims=True)
@@ -153,7 +155,7 @@ def rename_classes(scored: Scored, now: Mapping[Label, Label | None]) -> Scored:
 
 
 def committee_predictions(committee: "Committee", scored: Scored) -> Scored:
-    """Return the predictions by `committee` alone: without other experts or calibration."""
+    """Return the predictions of `committee` without other experts and without calibration."""
     if scored.scores is None:
         return remove_calibration(scored)
     return replace(
@@ -248,7 +250,7 @@ def top_two_gap(scores: np.ndarray) -> np.ndarray:
 def top_probabilities(scored: Scored) -> np.ndarray:
     """Return the uncalibrated probability (n,) of each record's most probable class.
 
-    It is 0 if there are no classes yet.
+    The probability is 0 if no class is known yet.
     """
     best: np.ndarray = remove_calibration(scored).probabilities.max(axis=1, initial=0.0)
     return best

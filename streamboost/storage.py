@@ -94,7 +94,8 @@ def write_arrays(
 ) -> None:
     """Write `arrays` and `manifest` to a sealed file at `path`, atomically and synced to disk.
 
-    `kind` says what the file holds; `read_arrays` checks it.
+    `kind` names the type of the content, such as "committee". `read_arrays` rejects a file of
+    another kind.
 
     Raises
     ------
@@ -209,9 +210,9 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[Arrays, dic
 def decode_sealed(
     path: str | os.PathLike[str], blob: bytes, *, kind: str
 ) -> tuple[Arrays, dict[str, Any]]:
-    """Return the arrays and manifest that `seal` put into `blob`; `path` is for errors.
+    """Return the arrays and the manifest of `blob`, the bytes of a sealed file.
 
-    Raises ModelFileError as `read_arrays` does.
+    Error messages name `path`. Raises ModelFileError as `read_arrays` does.
     """
     from safetensors.numpy import load
 

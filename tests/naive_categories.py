@@ -108,7 +108,7 @@ def grow(
 
 def leaf_of(forest, root, x):
     """Walk one record with its raw categories down one tree, node by node."""
-    table = forest.categories
+    table = forest.category_codes
     at = int(root)
     while at >= 0:
         node, row = forest.nodes[at], forest.set_of[at]

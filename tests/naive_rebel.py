@@ -196,7 +196,7 @@ def similarities(X, y, weight, n_rounds, plus, minus, smoothing, refinements=0):
 def similarity_scores(committee, X):
     """F(x) of a committee of similarities, record by record and learner by learner."""
     part = committee.learners
-    Z = np.nan_to_num((X - part.frame.centre) * part.frame.scale).astype(np.float32)
+    Z = np.nan_to_num((X - part.coordinates.centre) * part.coordinates.scale).astype(np.float32)
     out = np.tile(committee.base, (len(X), 1))
     points = part.points.astype(float)
     for i, z in enumerate(Z.astype(float)):

@@ -18,7 +18,7 @@ def goes_left(forest, at, x):
 def leaves_met(forest, X, weight):
     """What the rows of `X` weigh in each leaf of all trees."""
     met = np.zeros(len(forest.values))
-    for x, w in zip(forest.categories.transform(X), weight, strict=True):
+    for x, w in zip(forest.category_codes.transform(X), weight, strict=True):
         for root in forest.roots:
             at = root
             while at >= 0:
@@ -50,7 +50,7 @@ def contributions(forest, cover, X):
     """Shapley values by their definition, and the empty set's value: (n, K, D + 1)."""
     n, n_features = X.shape
     out = np.zeros((n, forest.n_classes, n_features + 1))
-    for i, x in enumerate(forest.categories.transform(X)):
+    for i, x in enumerate(forest.category_codes.transform(X)):
         worth = {
             known: sum(expected(forest, cover, root, x, known) for root in forest.roots)
             for size in range(n_features + 1)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -30,10 +31,9 @@ def message_from_row(
 ) -> Message:
     """Return a table row as a JSON message at `offset`.
 
-    A payload of more than `max_bytes` bytes is truncated to `max_bytes` + 1 bytes.
-
-    Infinity is written as text, because JSON does not support it: an unused column must not make a
-    record invalid.
+    A payload of more than `max_bytes` bytes is truncated to `max_bytes` + 1 bytes. Infinity is
+    written as text, which is valid JSON: a value in an unused column must not make a record
+    invalid. Bytes are written as text if they are UTF-8, else in base64.
 
     >>> message_from_row({"id": "7", "a": float("nan"), "b": float("inf")}, "0", 3, 1_000).payload
     b'{"id":"7","a":null,"b":"inf"}'
@@ -46,4 +46,7 @@ def _convert_for_json(value: Any) -> Any:
     if isinstance(value, Decimal):
         exponent = value.as_tuple().exponent
         value = int(value) if exponent == 0 else float(value)
+    if isinstance(value, bytes):
+        with suppress(UnicodeDecodeError):
+            return value.decode()
     return str(value) if isinstance(value, float) and math.isinf(value) else value

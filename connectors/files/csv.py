@@ -24,15 +24,15 @@ _USUAL_LIMIT = 131_072
 """Characters of a cell that Python's reader accepts by default."""
 
 _LIMIT = threading.Lock()
-"""Held while the limit is another: the limit is that of all readers of the process."""
+"""Lock while the limit differs from the default, as all readers of the process share the limit."""
 
 _OTHERS = ";\t|"
-"""Separators of other files, which no header of one column needs."""
+"""Separators that a header with a single column contains if the file is not separated by commas."""
 
 _CHUNK = 64 * 1024
 
 _MANY_LINES = 10
-"""Number of lines of an open cell after which a missing quote is likely."""
+"""If a quoted cell has more lines than this, a missing quote is likely."""
 
 
 class CsvSource(LineSource):
@@ -42,10 +42,10 @@ class CsvSource(LineSource):
     (`messages.decoding`). Cells are separated by commas, and may be quoted. A quoted cell may hold
     line breaks, given as `\n`. `max_bytes` limits the whole row, not each of its lines.
 
-    If a quote is not closed, only its line is damaged. A row that may still be incomplete is not
-    returned before it is complete or has more than `max_bytes` bytes. This is a row with an open
-    quote if `follow` is set, or if the last line of the file has no line break. In the second case,
-    lines are returned as rows if they are many and all look like rows.
+    If a quote is not closed, only its line is damaged. A row with an open quote may still be
+    incomplete if `follow` is set, or if the last line of the file has no line break. Such a row is
+    not returned before it is complete or has more than `max_bytes` bytes. Without `follow`, its
+    lines are returned as rows if there are many and all look like rows.
 
     If a row has a wrong quote, or more or fewer cells than the header, or repeats the header, its
     line is returned with the reason as its `damage`. Other damaged rows are returned as plain
@@ -88,7 +88,7 @@ class CsvSource(LineSource):
     ) -> None:
         super().__init__(path, max_bytes, follow, on_data_loss=on_data_loss)
         self._names: list[str] = []
-        self._open_at = -1  # offset of the row with an open cell that a warning was logged for
+        self._open_at = -1  # offset of the last row whose open quote was logged
         self._is_warned_of_long_row = False
 
     def poll(self, limit: int) -> list[Message]:
@@ -108,7 +108,8 @@ class CsvSource(LineSource):
     ) -> tuple[Message | None, int]:
         """Return (message, length in bytes) of the row at byte `start`; (None, ...) without a row.
 
-        A row has several lines if a quoted cell has line breaks.
+        A row has several lines if a quoted cell has line breaks. The parameters are those of
+        `LineSource._read_message`.
         """
         line, length = super()._read_message(
             file, start, max_length, skip_incomplete=skip_incomplete
@@ -273,7 +274,7 @@ def _has_line_break_before(file: BinaryIO, end: int) -> bool:
 def _has_open_quote(payload: bytes) -> bool:
     """Return whether the last cell of a line has an opening quote but no closing quote.
 
-    A line that no quote can complete has a wrong quote in another place.
+    If a closing quote would not make the line a valid row, the result is False.
     """
     return (
         payload.count(b'"') % 2 == 1
@@ -283,7 +284,7 @@ def _has_open_quote(payload: bytes) -> bool:
 
 
 def _describe_quote_fault(line: Message) -> str | None:
-    """Return the reason why a line with quotes is no row; None if there may be another reason."""
+    """Return the reason why the quotes of a line are invalid; None for other faults."""
     payload = line.payload
     if line.size > len(payload) or b'"' not in payload or b"\r" in payload:
         return None

@@ -28,12 +28,12 @@ class JsonLinesSource(LineSource):
         Limit per line in memory. A longer line is truncated to `max_bytes` + 1 bytes; the `size` of
         its message is the full length.
     follow : bool
-        Whether lines are still being appended. Then the source waits for the end of the last line,
-        and for a file that is missing, or was renamed and is not replaced yet.
+        Whether lines are still being appended. If so, the source waits for the end of the last
+        line, and for a file that is missing, or was renamed and is not replaced yet.
     on_data_loss : {"fail", "continue"}
-        Reaction if the old file is not found after a rotation, or other files were between the
-        old file and the new one. "continue" reads the file that is at the path now from its
-        beginning, and reports a gap.
+        Reaction if the old file is not found after a rotation, or if there were further files
+        between the old file and the new one. "continue" reads the file that is at the path now from
+        its beginning, and reports a gap.
 
     Raises
     ------

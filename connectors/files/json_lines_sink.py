@@ -15,9 +15,9 @@ __all__ = ["JsonLinesSink"]
 class JsonLinesSink(Sink):
     """Appends one line per message, and syncs the file to disk in `flush`.
 
-    The file and its folder are created. If the last line of an existing file is incomplete, as
-    after a crash, writing starts on a new line, and the incomplete line stays. If the file was
-    renamed or removed, as by logrotate, messages are written to a new file at the path.
+    The file and its folder are created if missing. If the last line of an existing file is
+    incomplete, as after a crash, writing starts on a new line. If the file was renamed or removed,
+    as by logrotate, messages are written to a new file at the path.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "out" / "predictions.jsonl"

@@ -36,13 +36,14 @@ _SLACK = 1 + len(_BYTE_ORDER_MARK) + len(b"\r\n")
 """Bytes read beyond `max_bytes`, for line breaks and a byte order mark around a line that fits."""
 
 _MOST_SEGMENTS = 8
-"""Number of files in a fingerprint: buffered labels may be some rotations behind."""
+"""Maximum number of files in a fingerprint. It is more than one, as reading may be some rotations
+behind."""
 
 
 class LineSource(SinglePartitionSource):
     """Base of the sources that read a file line by line; see `JsonLinesSource`.
 
-    The successive files at the path are read as one text; each of them is a `Segment`. The
+    The successive files at the path are read as one text; each of them is a `FileSegment`. The
     fingerprint is the list of segments as JSON.
     """
 
@@ -71,8 +72,8 @@ class LineSource(SinglePartitionSource):
         self._gaps: dict[str, tuple[int, int]] = {}
         self._file: BinaryIO | None = None
         self._base = 0  # of the segment whose file is open
-        self._first: int | None = None  # place of its first line; None: not known yet
-        self._line = -1  # a place where one of its lines starts
+        self._first: int | None = None  # first byte after its header; None: not known yet
+        self._line = -1  # index of a byte at which one of its lines starts
         self._end = sys.maxsize  # end offset of a replay
         self._is_waiting = False
         self._is_newest = True  # no other file follows the open one
@@ -164,9 +165,7 @@ class LineSource(SinglePartitionSource):
             found = self._read_lines(
                 file, limit, skip_incomplete=self._follow and following is None
             )
-            if not self._is_content_unchanged(
-                file
-            ):  # truncated and written again, before or meanwhile
+            if not self._verify_content(file):  # truncated and written again, before or meanwhile
                 self.close()
                 self._next = start
             elif copy := self._find_unread_copy(file, modified):
@@ -186,10 +185,10 @@ class LineSource(SinglePartitionSource):
         return []
 
     def _find_unread_copy(self, file: BinaryIO, mtime_ns: int) -> Path | None:
-        """Return the copy of a file that logrotate's copytruncate emptied before it was read.
+        """Return the copy of a file that logrotate copied and truncated before the file was read.
 
-        None if there is no such copy. `mtime_ns` is the modification time of the open file. A copy
-        is a rotated file modified after the time that was stored before anything was read.
+        Returns None if there is no such copy. `mtime_ns` is the modification time of the open file.
+        A rotated file is a copy if it was modified later than the time stored before any read.
         """
         segment = self._current_segment()
         seen = mtime_ns if self._next == self._base else 0
@@ -273,7 +272,7 @@ class LineSource(SinglePartitionSource):
         return self._path if is_other and there.st_size else None
 
     def _switch_to_next_file(self, file: BinaryIO, newer_path: Path) -> None:
-        """After the end of `file`, continue with a longer copy of it, else with the next file."""
+        """Continue after the end of `file`: with a longer copy of it, else with the next file."""
         segment = self._current_segment()
         after = [one.base for one in self._segments if one.base > segment.base]
         if after:
@@ -297,8 +296,11 @@ class LineSource(SinglePartitionSource):
         else:
             self._begin_next_segment(self._next)
 
-    def _is_content_unchanged(self, file: BinaryIO) -> bool:
-        """Return whether the content read so far is unchanged; if so, extend the stored digest."""
+    def _verify_content(self, file: BinaryIO) -> bool:
+        """Compare the content read so far with the stored digest, and extend the digest.
+
+        Returns whether the content is unchanged; if not, the digest is not extended.
+        """
         segment = self._current_segment()
         size = os.fstat(file.fileno()).st_size
         known = segment.extend_digest(file, size if self._compressed else self._next - self._base)
@@ -337,7 +339,7 @@ class LineSource(SinglePartitionSource):
     def _skip_lost_content(self, reason: str) -> None:
         """Skip the lost content of a removed file, and continue with the file at the path.
 
-        Raises DeletedError with `reason` if `on_data_loss` is "fail".
+        Raises DeletedError with the text `reason` if `on_data_loss` is "fail", or in a replay.
         """
         error = self._replaced_file_error(reason)
         if self._on_data_loss != "continue" or self._end < sys.maxsize:
@@ -377,7 +379,7 @@ class LineSource(SinglePartitionSource):
         )
 
     def _read_lines(self, file: BinaryIO, limit: int, *, skip_incomplete: bool) -> list[Message]:
-        """Return up to `limit` lines of `file`, up to the end of its segment or of a replay."""
+        """Return at most `limit` lines of `file`, up to the end of its segment or of a replay."""
         if self._first is None or self._next == self._base:  # the digest covers no header yet
             self._first = self._read_header(file)
         end = min(self._end, self._current_segment().end or sys.maxsize) - self._base
@@ -398,7 +400,7 @@ class LineSource(SinglePartitionSource):
         return found
 
     def _find_next_line_start(self, file: BinaryIO) -> int:
-        """Return the byte of the file at which the next line starts.
+        """Return the index of the byte at which the next line of the file starts.
 
         If the last line had no line break and was continued later, the start of this line is
         returned, so that the whole line is read again.
@@ -426,9 +428,9 @@ class LineSource(SinglePartitionSource):
         return self._find_last_row_start(file, first, place)
 
     def _find_last_row_start(self, file: BinaryIO, first: int, end: int) -> int:
-        """Return the byte at which the row starts that had no line break at byte `end`.
+        """Return the index of the byte at which the last row before byte `end` starts.
 
-        The first row starts at byte `first`.
+        This row had no line break at `end`. The first row starts at byte `first`.
         """
         return _find_last_line_end(file, first, end)
 
@@ -470,7 +472,7 @@ def _is_file_of_segments(path: Path, segments: list[FileSegment]) -> bool:
 
 
 def _find_last_line_end(file: BinaryIO, start: int, end: int) -> int:
-    """Return the byte after the last line break between bytes `start` and `end`, or `start`."""
+    """Return the offset after the last line break between `start` and `end`, or `start`."""
     while end > start:
         begin = max(end - _CHUNK, start)
         file.seek(begin)

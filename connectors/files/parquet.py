@@ -31,13 +31,13 @@ class _InvalidUtf8(NamedTuple):
 
 
 class ParquetSource(ReplacementDetectingSource):
-    """Reads a Parquet file, giving each row as a JSON object; a message's offset is its row.
+    """Reads a Parquet file, and returns each row as a JSON object; the offset is the row number.
 
     A date that Python cannot represent becomes text. A row with text that is not UTF-8 is a damaged
     message.
 
-    A file is complete when it is written: nothing is ever appended. It is identified by its
-    content: the fingerprint has a digest of the last row that was read.
+    The file must be complete, as rows are never appended to a Parquet file. A replaced file is
+    detected: the fingerprint has a digest of the last row that was read.
 
     Parameters
     ----------

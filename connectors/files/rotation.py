@@ -34,12 +34,12 @@ __all__ = [
 _DIGITS = re.compile(r"\d+")
 
 _ADDED_WORDS = "old|bak|backup|prev|previous|orig|mon|tue|wed|thu|fri|sat|sun"
-"""Words in the names of rotated files, as a pattern."""
+"""Words that rotation adds to file names, as a regular expression."""
 
 _EDGE = 16_384
-"""Bytes that a digest covers, at the beginning and at the end of the bytes that were read.
+"""Number of first bytes, and of last bytes, of the content that a digest covers.
 
-A wide table's header is within them.
+They include the header of a wide table.
 """
 
 _MOST_OLDER = 100
@@ -56,7 +56,7 @@ class FileSegment(msgspec.Struct, frozen=True, array_like=True):
     base : offset of the file's first byte in the whole text
     end : offset at which reading of the file ended; None while it is the newest file
     device, inode : numbers of the file's device and inode when it was opened; 0 before
-    known : number of stored bytes that `digest` covers; 0 before anything was read
+    known : number of first bytes of the file that `digest` identifies; 0 before anything was read
     digest : digest of the first and the last 16 KiB of these bytes
     seen : modification time in ns of a file of which no message was read yet; 0 if not known
     older : modification times of older files when the newest file was opened; None if not known
@@ -80,7 +80,7 @@ class FileSegment(msgspec.Struct, frozen=True, array_like=True):
         return self.known > 0 and _digest_of_first_bytes(file, self.known) == self.digest
 
     def extend_digest(self, file: BinaryIO, n_bytes: int) -> "FileSegment | None":
-        """Return a segment with a digest of the first `n_bytes` bytes; None for another file."""
+        """Return the segment with a digest of the first `n_bytes` bytes; None for another file."""
         digest = _digest_of_first_bytes(file, n_bytes) if n_bytes > self.known else None
         # The old digest is compared last: the new one was then taken of the same content.
         if self.known and not self.matches_file(file):
@@ -120,9 +120,9 @@ def find_segment_file(path: Path, segment: FileSegment) -> Path | None:
     """Return the path of a segment's file, at `path` or in its folder; None if not found.
 
     If `path` is a symbolic link, the folder of its target is searched, too. The original file is
-    preferred to copies, copies with a name of rotated files to others, and then the longest. If
-    nothing of the file was read, `path` is returned, unless a file with the segment's inode is
-    found.
+    preferred to copies; among copies, those with names of rotated files, and then the longest copy.
+    If nothing of the file was read, the file with the segment's inode is returned, or `path` if
+    there is none.
     """
     own: list[Path] = []
     copies: list[tuple[bool, int, Path]] = []
@@ -152,8 +152,8 @@ def find_rotated_files(path: Path, since: int) -> list[Path]:
     """Return the rotated files of `path` written after `since`, oldest first.
 
     `since` is in nanoseconds since the epoch. If `path` is a symbolic link, rotated files of its
-    target are found, too, but not the target itself. The names have a number, a date, a weekday, or
-    a word such as "old" in addition to that of `path`.
+    target are found, too, but not the target itself. The name of a rotated file is the name of
+    `path` with a number, a date, a weekday, or a word such as "old".
     """
     current = next((there for one, there in _files_in_same_folder(path) if one == path), None)
     newer = {
@@ -184,8 +184,8 @@ def _rotated_name_pattern(path: Path) -> re.Pattern[str]:
 def find_unread_link_targets(path: Path, since: int) -> list[Path]:
     """Return earlier targets of the symbolic link `path` that were never read.
 
-    Only targets written after `since` (ns since the epoch) are returned, oldest first. Their
-    names differ from the current target's in digits only, and their last writes are older.
+    Only targets written after `since` (ns since the epoch) are returned, oldest first. Their names
+    differ from the name of the current target in digits only, and they were modified earlier.
     """
     if not path.is_symlink():
         return []
@@ -217,11 +217,12 @@ def find_older_times(path: Path) -> tuple[int, ...]:
 
 
 def find_unread_files(path: Path, since: int, segments: list[FileSegment]) -> list[Path]:
-    """Return rotated files and link targets between the file that was read and that at `path`.
+    """Return unread files between the file that was read and the file that is at `path` now.
 
-    The file of the last segment was read, and written last at `since`, in ns since the epoch. The
-    files returned were written later. If the clock was set back, they have earlier times, but none
-    of those when the file was opened. Files of segments have earlier times after a late write.
+    The unread files are rotated files or earlier link targets. The file that was read is that of
+    the last of `segments`, modified at `since`, in nanoseconds since the epoch. Unread files do not
+    belong to `segments`, and were modified later. If the clock was set back, they have earlier
+    times, but none of the times stored when the file was opened.
     """
     older = segments[-1].older
     first = older[-1] if older and len(older) == _MOST_OLDER else 0
@@ -249,7 +250,7 @@ def _is_original_file(path: Path, segments: list[FileSegment]) -> bool:
 
 
 def _rotated_files_and_targets(path: Path) -> list[tuple[Path, int]]:
-    """Return each rotated file and earlier link target of `path`, with its modification time."""
+    """Return each rotated file and earlier link target of `path`, with its mtime in nanoseconds."""
     found = []
     for one in dict.fromkeys([*find_rotated_files(path, 0), *find_unread_link_targets(path, 0)]):
         with suppress(FileNotFoundError):
@@ -258,7 +259,7 @@ def _rotated_files_and_targets(path: Path) -> list[tuple[Path, int]]:
 
 
 def _digest_of_first_bytes(file: BinaryIO, n_bytes: int) -> str | None:
-    """Return a digest of the first `n_bytes` bytes, from their start and end; None if fewer."""
+    """Return the digest of a file's first `n_bytes` bytes; None if the file has fewer."""
     size, descriptor = min(n_bytes, _EDGE), file.fileno()
     edges = os.pread(descriptor, size, 0) + os.pread(descriptor, size, n_bytes - size)
     return hashlib.blake2b(edges, digest_size=16).hexdigest() if len(edges) == 2 * size else None

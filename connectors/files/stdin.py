@@ -17,8 +17,9 @@ class StdinSource(SinglePartitionSource):
     """Reads lines from a pipe or terminal; the offset of a message is the number of its line.
 
     Lines cannot be read again. A seek can go back only to messages of the last poll. Before the
-    first read, a seek sets the number of the first line: a new process continues the numbers of the
-    last one. At most one pipe buffer (64 KiB) is read ahead, so that a writer blocks between polls.
+    first read, a seek sets the number of the first line, so that a new process can continue the
+    numbers of the previous process. At most one pipe buffer (64 KiB) is read ahead, so that a
+    writer blocks between polls.
 
     Parameters
     ----------

@@ -24,12 +24,13 @@ __all__ = [
 ]
 
 _THERE_ALREADY = 36
-"""The broker's code for a topic that exists."""
+"""Error code of the broker if a topic to create already exists."""
 
 _MONTH_MS = 30 * 24 * 3600 * 1000
 
 REPLAYED: Mapping[str, Any] = {"configs": {"retention.ms": str(_MONTH_MS)}}
-"""Settings of a topic that a restart replays from its checkpoint, at most a month ago."""
+"""Settings of a topic that is replayed after a restart: retention of a month, the maximum age of a
+checkpoint."""
 
 MESSAGES: Mapping[str, Any] = {}
 """Settings of a topic that is not replayed: the cluster's defaults."""
@@ -54,7 +55,7 @@ TABLE: Mapping[str, Any] = {
         "segment.bytes": str(64 * 2**20),
     },
 }
-"""Settings of a compacted topic, of which the newest message of each key counts."""
+"""Settings of a compacted topic, in which only the newest message of each key is used."""
 
 JOURNAL: Mapping[str, Any] = {
     "num_partitions": 1,
@@ -71,7 +72,7 @@ JOURNAL: Mapping[str, Any] = {
 
 
 def missing_topics(cluster: KafkaCluster, topics: Sequence[str]) -> list[str]:
-    """Return those of `topics` that do not exist in the cluster."""
+    """Return the names in `topics` that do not exist in the cluster."""
     with closing(cluster.create_admin_client()) as admin, translate_errors(cluster.servers):
         there = set(admin.list_topics())
     return [topic for topic in topics if topic not in there]
@@ -108,7 +109,7 @@ def partition_counts(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, 
 def retention_ms(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, int]:
     """Return the retention time by topic in milliseconds, for those of `topics` that exist.
 
-    The value is -1 where messages are not deleted by age.
+    The value is -1 if messages of the topic are not deleted by age.
     """
     return {topic: limits.ms for topic, limits in retention_limits(cluster, topics).items()}
 
@@ -120,7 +121,7 @@ class RetentionLimits(NamedTuple):
     ----------
     ms : age in milliseconds
     bytes : size of a partition
-    is_compacted : whether brokers also delete messages that a newer one with their key replaces
+    is_compacted : whether brokers also delete messages if a newer message has the same key
     """
 
     ms: int
@@ -150,7 +151,10 @@ def retention_limits(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, 
 
 
 def add_partitions(cluster: KafkaCluster, topics: Mapping[str, int]) -> None:
-    """Increase partition counts to the numbers in `topics`; ConnectorError if refused."""
+    """Increase the partition count of each topic to its number in `topics`.
+
+    Raises ConnectorError if the cluster refuses.
+    """
     with closing(cluster.create_admin_client()) as admin, translate_errors(cluster.servers):
         admin.create_partitions(dict(topics))
 

@@ -39,14 +39,15 @@ _SETTINGS = (
     kafka_errors.InvalidReceiveError,  # another protocol, such as TLS
 )
 _HANGING_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
-"""Errors of a connection that ends early, also when a broker starts or stops."""
+"""Errors if a connection is closed early, which also happens while a broker starts or stops."""
 
 _OF_TYPES = (TypeError, ValueError)
 _REASONS = (kafka_errors.KafkaError, OSError, *_OF_TYPES)
-"""Errors of a connection; the library logs other errors when a client is discarded."""
+"""Types of connection errors. The library also logs errors of other types, when a client is
+discarded."""
 
 _silent: set[str] = set()
-"""Servers logged as unreachable, until they are reachable: each retry makes a new client."""
+"""Unreachable servers that were logged already, so that retries do not log them again."""
 
 MOMENT_MS = 10_000
 """Timeout of a request to the broker."""

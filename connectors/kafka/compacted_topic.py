@@ -26,7 +26,7 @@ _POLL_MS = 100
 
 
 class CompactedTopicSink(KafkaSink):
-    """Writes to a compacted topic. A payload has the message's key, a line break and the value."""
+    """Writes to a compacted topic. A payload consists of key, line break and value of a message."""
 
     def send_all(self, dispatcher: MessageDispatcher, payloads: Sequence[bytes]) -> None:
         """Send each payload as a message, with the text before its line break as the key."""

@@ -138,7 +138,7 @@ def retained_range(
 
 
 def consumer_positions(consumer: KafkaConsumer) -> dict[str, int]:
-    """Return a consumer's next offset by partition, without partitions that have no position."""
+    """Return the next offset of each partition that has a position, by partition."""
     places = {}
     for at in consumer.assignment():
         with suppress(AssertionError, kafka_errors.KafkaError):
@@ -211,8 +211,8 @@ def _find_damaged_batch(
 ) -> tuple[int, str] | None:
     """Return (first offset, damage) of the batch that contains `offset`; None if it is intact.
 
-    Each call uses a new consumer, because the next poll of a consumer that has raised such an error
-    never returns.
+    `damage` is the reason as text. Each call uses a new consumer, because a consumer that has
+    raised such an error cannot poll again.
     """
     if offset >= end:
         return None

@@ -1,8 +1,9 @@
 """Apache Kafka: classification of client errors into fatal and retried ones, with remedies.
 
 The library's own `retriable` has another meaning: whether the same request may be sent again.
-streamboost closes a failed producer or consumer and makes a new one, which fixes more errors; and
-some errors persist whatever is sent. `END` and `RETRIED` name every class of the pinned releases.
+streamboost closes a failed producer or consumer and creates a new one, which fixes more errors.
+Other errors do not depend on the request, and persist. `END` and `RETRIED` contain every error
+class of the pinned releases.
 """
 
 from typing import Final
@@ -14,7 +15,7 @@ from kafka.coordinator.base import UnjoinedGroupException
 __all__ = ["CREDENTIALS", "END", "FENCED", "RETRIED", "TOO_LARGE", "remedy_for"]
 
 FENCED: Final = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
-"""Another process has taken the transactional id."""
+"""Errors if another process has taken over the transactional id."""
 
 CREDENTIALS: Final = (
     kafka_errors.SaslAuthenticationFailedError,
@@ -22,13 +23,13 @@ CREDENTIALS: Final = (
     kafka_errors.UnsupportedSaslMechanismError,
     kafka_errors.IllegalSaslStateError,
 )
-"""Authentication or authorization failed."""
+"""Errors of authentication or authorization."""
 
 TOO_LARGE: Final = (
     kafka_errors.MessageSizeTooLargeError,
     kafka_errors.RecordListTooLargeError,
 )
-"""A message is over a limit."""
+"""Errors if a message exceeds a size limit."""
 
 _LOGIN = (
     "these credentials are refused: correct them in [kafka], or what the account is allowed to do"
@@ -232,7 +233,8 @@ RETRIED: Final = frozenset(
 def remedy_for(error_class: type[BaseException]) -> str | None:
     """Return the remedy for a fatal error, or None for an error that is retried.
 
-    An unknown class, as of another release of the library, is treated as its nearest base class.
+    A class that is not listed, from another release of the library, is treated as its nearest base
+    class.
 
     >>> remedy_for(kafka_errors.UnsupportedCompressionTypeError)
     'set another `compression_type` in [kafka]'

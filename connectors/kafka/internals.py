@@ -1,4 +1,4 @@
-"""Every use of what kafka-python does not document: private attributes, log records, error texts.
+"""Uses of undocumented parts of kafka-python: private attributes, log records, error texts.
 
 `tests/connectors/kafka/test_internals.py` has a test for each use, which fails when a release of
 the library changes what the use relies on.
@@ -34,7 +34,7 @@ _LOGS = ("kafka.net.manager", "kafka.cluster")
 _OFFSET = re.compile(r"at offset (\d+)")
 
 Failures = Callable[[Exception], None]
-"""Receives the reason of each connection that failed."""
+"""Callback for the error of each failed connection."""
 
 
 def start_client(client_class: Any, settings: dict[str, Any]) -> Any:

@@ -24,7 +24,7 @@ __all__ = ["KafkaJournal", "StoredEntry", "journal_topic"]
 
 
 class StoredEntry(NamedTuple):
-    """Journal entry with decoded headers; `writer` is a random id of the writing process."""
+    """Journal entry with decoded headers; `writer` is a random id of the process that wrote it."""
 
     committed: CommittedBatch
     payload: bytes
@@ -139,7 +139,7 @@ class KafkaJournal:
     def _find_offset_before_entry(
         self, consumer: KafkaConsumer, sequence: int, start: int, end: int, at_most: int = 64
     ) -> int:
-        """Return an offset `at_most` before the first entry after batch `sequence`, or at it."""
+        """Return an offset at most `at_most` before the first entry after batch `sequence`."""
         while end - start > at_most:
             middle = (start + end) // 2
             entry = next(self._read_journal_entries(consumer, middle, end), None)

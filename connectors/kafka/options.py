@@ -26,7 +26,7 @@ _DEFAULTS = (
 _TOKENS = "sasl_oauth_token_provider"
 
 FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
-"""Options that name a file."""
+"""Options whose value is the path of a file."""
 
 _OURS = {
     "bootstrap_servers": "it is the cluster's first argument",
@@ -46,7 +46,7 @@ _OURS = {
     "consumer_timeout_ms": "polling never waits for longer than a moment",
     "allow_auto_create_topics": "a misspelt topic is an error; `streamboost check` creates topics",
 }
-"""Options that cannot be set, with the reason."""
+"""Options that must not be set, with the reason."""
 
 _CODECS: dict[str, Callable[[], bool]] = {
     "gzip": codec.has_gzip,
@@ -67,7 +67,7 @@ _LOGINS = {
     "SCRAM-SHA-256": _PASSWORD,
     "SCRAM-SHA-512": _PASSWORD,
 }
-"""Options that each mechanism requires."""
+"""Options that each SASL mechanism requires."""
 
 
 def check_options(options: Mapping[str, Any]) -> None:

@@ -23,14 +23,14 @@ _PATIENCE = 30.0
 """Timeout of a write in seconds."""
 
 _LOOK = 2.5
-"""Seconds without an answer before missing topics and refused messages are looked for."""
+"""Seconds without an answer until deleted topics and refused messages are checked for."""
 
 RECREATE_REMEDY = "create it again with `streamboost check --create-topics`, then start again"
-"""Remedy for a deleted topic."""
+"""Text of the remedy for a deleted topic."""
 
 
 _REFUSED = (*TOO_LARGE, kafka_errors.InvalidTimestampError, kafka_errors.InvalidRecordError)
-"""Errors that refuse a message for its content, so that a retry fails, too."""
+"""Errors of messages that are refused because of their content, so that a retry cannot help."""
 
 _REMEDIES = {
     kafka_errors.InvalidTimestampError: "it has its record's time: raise the topic's "
@@ -57,7 +57,8 @@ def send_arguments(metadata: Message | MessageMetadata) -> dict[str, Any]:
 class MessageDispatcher:
     """Sends messages with a producer; raises errors for refused messages and missing topics.
 
-    In both cases, the client library would only wait, and without limit in a transaction.
+    In both cases, the client library itself would wait for its timeout, or without limit in a
+    transaction.
     """
 
     def __init__(self, cluster: KafkaCluster, producer: KafkaProducer) -> None:
@@ -118,7 +119,7 @@ class MessageDispatcher:
     ) -> None:
         """Call `send_messages`, which sends messages, with a timeout of `patience` seconds.
 
-        `remedies` has a sentence for each topic, which ends the error for a deleted topic. The
+        `remedies` has, for each topic, the end of the error text if the topic was deleted. The
         library itself would wait for the metadata of a deleted topic.
         """
         failed: list[BaseException] = []

@@ -34,8 +34,8 @@ class KafkaReplay:
     Parameters
     ----------
     cluster, topic : the topic to read
-    max_bytes : limit per payload in memory; longer payloads are cut, as by `KafkaSource`
-    fetch_bytes : size of a fetch per partition; at most twice that is in memory for each
+    max_bytes : limit per payload in memory; longer payloads are truncated, as by `KafkaSource`
+    fetch_bytes : size of a fetch; each partition has at most twice this size in memory
     """
 
     def __init__(self, cluster: KafkaCluster, topic: str, max_bytes: int, fetch_bytes: int) -> None:

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 _POLL_MS = 20
 
 _FETCH_BYTES = 256 * 1024
-"""Fetch size per partition before the next one is read, which bounds the delay of labels."""
+"""Bytes fetched of a partition before the next one is read, which limits the delay of labels."""
 
 
 class KafkaSource(Source):
@@ -94,8 +94,8 @@ class KafkaSource(Source):
     def poll(self, limit: int) -> list[Message]:
         """Return at most `limit` new messages.
 
-        Waits for messages that were available at the last seek. Also waits a moment for more
-        messages if the broker's answers, whose size is arbitrary, have fewer than `limit`.
+        Waits for messages that were available at the last seek. Also waits briefly for more
+        messages if the broker has returned fewer than `limit`, although it has more.
         """
         self._gaps = {}
         if limit < 1:
@@ -165,7 +165,7 @@ class KafkaSource(Source):
         return dict(self._gaps)
 
     def lag(self) -> int:
-        """Return the number of unread offsets, including uncommitted messages."""
+        """Return the number of unread offsets, including those of uncommitted messages."""
         place = self.position()
         ends = self._request_offsets(place, OffsetSpec.LATEST)
         return sum(end - place[name] for name, end in ends.items())
@@ -213,9 +213,9 @@ class KafkaSource(Source):
             self._replay = None
 
     def _request_offsets(self, partitions: Iterable[str], spec: OffsetSpec) -> Position:
-        """Return the earliest or latest offset of partitions, by the admin client.
+        """Request the earliest or latest offset (`spec`) of each partition with the admin client.
 
-        A request of the consumer would have to wait for a running fetch.
+        A request by the consumer would have to wait for a running fetch.
         """
         if self._admin is None:
             self._admin = self._cluster.create_admin_client()

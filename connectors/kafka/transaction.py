@@ -42,7 +42,7 @@ class KafkaTransaction(Transaction):
     pipeline : str
         Name of the pipeline, in the names of its journal, transactions and consumer group.
     topics : mapping of str to str
-        The topics of the sources whose positions are committed, by the sources' names.
+        Topic of each source whose positions are committed, by the name of the source.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class KafkaTransaction(Transaction):
     def _deleted_topic_remedies(
         self, writes: Sequence[tuple[Sink, Sequence[bytes]]]
     ) -> dict[str, str]:
-        """Return by topic the sentence that ends the error for a topic deleted during a commit."""
+        """Return, for each topic, the end of the error text if it is deleted during a commit."""
         topics = [sink.topic for sink, _ in writes if isinstance(sink, KafkaSink)]
         remedies = dict.fromkeys([*topics, *self._topics.values()], RECREATE_REMEDY)
         return remedies | {self._journal.partition.topic: _RESTART_REMEDY}

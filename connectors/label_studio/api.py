@@ -30,7 +30,7 @@ class ApiClient:
     token
         A personal access token or a legacy one.
     where
-        Name of the server in errors.
+        Description of the server in error messages.
     timeout
         Seconds to wait for an answer.
     """
@@ -40,7 +40,7 @@ class ApiClient:
         self._token = token
         self._where = where
         self._timeout = timeout
-        # A personal access token is a JWT that buys short-lived ones; a legacy one has no dots.
+        # A personal access token is a JWT (two dots), which is exchanged for short-lived tokens.
         self._is_personal = token.count(".") == 2
         self._access: str | None = None
         self._opener = urllib.request.build_opener(_NoRedirectHandler)
@@ -151,7 +151,7 @@ class _NoRedirectHandler(urllib.request.HTTPRedirectHandler):
 
 
 class RequestRefusedError(ConnectorError):
-    """The server refused a request, which had no effect; a retry would be refused, too.
+    """Raised if the server refuses a request; the request had no effect, and a retry cannot help.
 
     Attributes
     ----------

@@ -1,17 +1,17 @@
-"""Variables of a labelling interface: the fields that an import requires of a task's data.
+"""Variables of a labelling interface: fields that the data of each imported task must have.
 
-Label Studio validates imported tasks against every tag that has a name and a value, also tags
-that take no answer. If a field is missing or null in one task, all tasks are refused. The value of
+Label Studio checks imported tasks against every tag with a name and a value, including tags that
+only display data. If a field is missing or null in one task, all tasks are refused. The value of
 the tag determines the required fields (``extract_data_types`` and ``TaskValidator`` of Label Studio
 1.23):
 
 =======================  =========================================================
-value                    required of the data
+value of the tag         required in the data
 =======================  =========================================================
 ``$text``                ``text``
 ``$features.a``          ``a`` in the object ``features``
-``Ticket $id: $text``    ``id``, the first; other fields may be missing
-``$id: $text``           ``id: $text``, as a value that begins with a dollar is one name
+``Ticket $id: $text``    ``id``, the first variable; others may be missing
+``$id: $text``           ``id: $text``: after a leading dollar, all is one name
 ``$images[{{idx}}].url`` ``images``, a list
 =======================  =========================================================
 """
@@ -82,7 +82,8 @@ def required_variables(interface: str) -> tuple[TaskVariable, ...]:
 def add_missing_fields(data: dict[str, Any], variables: Iterable[TaskVariable]) -> None:
     """Set each of `variables` that is missing or null in `data` to "" or an empty list, in place.
 
-    In `data`, objects and lists may be JSON text, and fields of objects may have dotted names.
+    Objects and lists in `data` may be JSON text, which is parsed. Fields of objects may be stored
+    under dotted names, and are moved into the objects.
 
     >>> data = {"id": None, "of": '{"a": 1}', "of.b": 2}
     >>> add_missing_fields(data, map(TaskVariable, ["id", "of.a", "of.b", "of.c"]))

@@ -44,7 +44,7 @@ class Choices:
     labels
         Labels that annotators can select.
     variables
-        Fields that the interface shows. They are required in the data of each task.
+        Fields that the interface shows, and that the data of each task must have.
     """
 
     name: str
@@ -97,12 +97,12 @@ class LabelStudioTask:
     key
         Text in the field `KEY` of the task's data; None without such a text.
     is_touched
-        Whether an annotator has annotated or skipped it, or has a draft.
+        Whether an annotator has annotated or skipped the task, or has a draft.
     is_begun
-        Whether an annotator has annotated it, or has a draft.
+        Whether an annotator has annotated the task, or has a draft.
     answers
-        One answer of each annotator with a choice, in the order of their first choices. Empty
-        before the project's required number of annotations is reached.
+        The newest answer of each annotator, in the order of their first answers. Empty until the
+        task has the number of annotations that the project requires.
     """
 
     id: int
@@ -134,10 +134,10 @@ class LabelStudioProject:
     Raises
     ------
     UnavailableError
-        By every method, when the server cannot be reached, fails or is too busy. It is not known
-        whether the request had an effect.
+        By every method, when the server cannot be reached, fails or is too busy. The request may
+        have had an effect.
     ConnectorError
-        When the server refuses: the request had no effect.
+        By every method, when the server refuses the request, which has no effect then.
 
     Examples
     --------
@@ -177,8 +177,8 @@ class LabelStudioProject:
     def create_tasks(self, tasks: Sequence[Mapping[str, Any]]) -> list[int]:
         """Import at least one task, each with its data and predictions; return their ids.
 
-        The list is empty if the server imports asynchronously, as some editions do. If a task
-        cannot be shown, RequestRefusedError is raised, and no task is imported.
+        The list is empty if the server imports asynchronously, as some editions do. If a task lacks
+        a field that the interface shows, RequestRefusedError is raised, and no task is imported.
         """
         path = f"/api/projects/{self._project}/import?return_task_ids=true"
         return self._api.post(path, tasks, _ImportResponse).task_ids

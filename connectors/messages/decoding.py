@@ -1,7 +1,7 @@
-"""Decodes records into columns, and reports unusable messages as dead letters.
+"""Decodes messages to records, and reports unusable messages as dead letters.
 
-With a list of numeric fields, records are decoded to one array; else they keep their values. Text
-cells of table rows are converted to the types of their fields first.
+If the schema is a list of numeric fields, records are decoded to one array; else to tuples of their
+values. Before that, text cells of table rows are converted to the types of their fields.
 """
 
 import codecs
@@ -55,18 +55,18 @@ class Records:
     ids: list[str]
     times: list[Time]
     X: npt.NDArray[np.float32]
-    """float32 (n, D), C order, columns as `Schema.numeric`; NaN for missing values. (n, 0) if
-    the record has `values`."""
+    """float32 (n, D), C order: the fields `Schema.numeric`, NaN for missing values. (n, 0) if
+    `values` is not None."""
     messages: list[Message]
     """The message of each record."""
     values: list[tuple[Any, ...]] | None = None
-    """Original values in the order of `Schema.fields`; None with a list of numbers."""
+    """Original values of each record, in the order of `Schema.fields`; None if they are in `X`."""
     unknown: Counter[str] = field(default_factory=Counter)
     """Number of records with a value in each field that is not in the schema, by path; includes
     records that `take` removed."""
     wholes: list[bytes] | None = None
-    """Records before a transformer made `values` of them (`values.encode_original_record`); None
-    without a transformer."""
+    """Encoded original records, from which a transformer computed `values`
+    (`values.encode_original_record`); None without a transformer."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -97,7 +97,11 @@ class DecodedRecords(NamedTuple):
 
 
 class DecodeContext:
-    """Parses the messages of one poll, and collects dead letters for unusable ones."""
+    """Parses the messages of one poll, and collects dead letters for unusable ones.
+
+    Messages of more than `max_bytes` bytes are unusable. `source` and `time` (processing time in
+    milliseconds, or None) are stored in dead letters. With `by_key`, the message's key is the id.
+    """
 
     def __init__(
         self,
@@ -132,12 +136,12 @@ class DecodeContext:
         to_tuple: Callable[[Any], tuple[Any, ...]],
         reason_by_name: dict[str, Reason],
     ) -> tuple[list[int], list[tuple[Any, ...]]]:
-        """Decode every message; return the indices of usable messages, and their values.
+        """Decode every message; return the indices of usable messages, and the values of each.
 
         `to_tuple` converts the result of `decode` to a tuple, and may raise msgspec's
-        ValidationError. `reason_by_name` has the names of the first values of this tuple, in
-        order. These values are required: if one is None or "", its name gives the reason of the
-        dead letter. The first value is the id; it is replaced by the message's key if `by_key`.
+        ValidationError. `reason_by_name` maps the names of the first values of this tuple, which
+        are required, to the reason of the dead letter if the value is None or "". The first value
+        is the id, which is replaced by the message's key if `by_key`.
         """
         kept: list[int] = []
         parsed: list[tuple[Any, ...]] = []
@@ -150,7 +154,7 @@ class DecodeContext:
                 )
                 continue
             if message.size > self._max_bytes or message.size > len(payload):
-                self.reject_message(index, "too_large", self._explain_message_size(message))
+                self.reject_message(index, "too_large", self._too_large_detail(message))
                 continue
             try:
                 if not payload.isascii():
@@ -192,7 +196,7 @@ class DecodeContext:
                 )
                 return
 
-    def _explain_message_size(self, message: Message) -> str:
+    def _too_large_detail(self, message: Message) -> str:
         if message.size > self._max_bytes:
             return f"{message.size} bytes, more than max_record_bytes = {self._max_bytes}"
         return f"the source kept {len(message.payload)} of {message.size} bytes: raise its limit"
@@ -217,9 +221,9 @@ def is_valid_field_name(name: str) -> bool:
 
 
 def make_time_reader(field: str | None) -> Callable[[Message], float | None]:
-    """Return a function that reads a message's time in milliseconds since the epoch, or None.
+    """Return a function that returns a message's time in milliseconds since the epoch, or None.
 
-    The result is the time of writing, if the source has this time, else the value of `field`.
+    This is the time of writing, if the source has this time, else the value of `field`.
     """
     if field is None:
         return attrgetter("time")
@@ -335,7 +339,7 @@ class KnownFields:
     Parameters
     ----------
     field_paths : known fields
-    fields_with_any_content : known fields whose nested fields are all known, too
+    fields_with_any_content : fields that are known together with all nested fields
     """
 
     def __init__(self, field_paths: Iterable[str], fields_with_any_content: Iterable[str]) -> None:
@@ -386,7 +390,7 @@ _decode_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 def decode_json_object(payload: bytes) -> dict[str, Any]:
     """Decode a JSON object; omit fields whose value contains a number out of range.
 
-    So a field that is not used cannot make a record unusable.
+    An unused field with such a number must not make a record unusable.
 
     Raises
     ------
@@ -505,8 +509,9 @@ def parse_time_cell(cell: Any) -> Any:
 def convert_plain_numbers(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row in which text cells in plain number format are converted to numbers.
 
-    This is for a transformer, whose fields have no declared kind. Different texts become different
-    values, except for trailing zeros of a fraction.
+    Used before a transformer, for which no field types are declared. Only text that the number
+    reproduces is converted, except for trailing zeros of a fraction, so that codes such as "01"
+    remain text.
 
     >>> convert_plain_numbers({"a": "1.5", "b": "01", "c": "1e0", "d": "red", "e": "3"})
     {'a': 1.5, 'b': '01', 'c': '1e0', 'd': 'red', 'e': 3}
@@ -590,8 +595,8 @@ class NumberDecoder:
 class RecordDecoder:
     """Decodes id, time and original values of records, at dotted paths of nested objects.
 
-    Without an `id`, the caller gets the id from the message's key. Values in which one of the paths
-    `hidden` is nested are missing.
+    Without an `id`, the caller gets the id from the message's key. Values that contain one of the
+    `hidden` paths, such as the label, are missing.
     """
 
     id: str | None

@@ -1,4 +1,4 @@
-"""Inference of the schema's fields from the first records, with a report for the user."""
+"""Report on fields inferred from the first records, and checks of configured field names."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -25,13 +25,13 @@ __all__ = [
 
 
 _SHOWN = 60
-"""Limit of characters shown of an unusable message."""
+"""Number of characters of a message that an error shows."""
 
 _MOST_SHOWN_SEPARATELY = 12
-"""Number of similar fields up to which each has its own line."""
+"""Fields of equal kind have a line each up to this number; more fields are merged."""
 
 _NAMED = 20
-"""Number of fields listed by name."""
+"""Maximum number of fields that a text lists by name."""
 
 
 def undamaged_payloads(messages: Sequence[Message]) -> list[bytes]:
@@ -103,7 +103,7 @@ def _roles_found_in_records(
 def _merge_fields_of_equal_kind(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
     """Merge (name, kind, reason) rows if many fields have the same kind and reason.
 
-    The merged row has the first two names and the number of further ones.
+    The merged row has the first two names and the number of the other fields.
     """
     alike: dict[tuple[str, str], list[str]] = {}
     for name, kind, why in rows:

@@ -30,8 +30,8 @@ def split_messages(
 
     A message with a value in the label field is a label message. If it also has a value in a
     feature field, it is a record, too. A message with the label null and without feature fields
-    retracts a label. All other messages are records, also unreadable ones. Fields `time` and
-    `source` alone make no record of a label message.
+    retracts a label. All other messages are records, also unreadable ones. In label messages, the
+    fields `time` and `source` are not features.
 
     Parameters
     ----------

@@ -46,13 +46,13 @@ LABEL_MESSAGE_FIELDS = ("time", "source")
 """Fields of a label message in addition to its id and its label."""
 
 LONGEST_LABEL = 1_000
-"""Limit of characters of a label: arrays of classes are as wide as the longest label, and strip a
-NUL at its end."""
+"""Limit of characters of a label, as arrays of classes are as wide as the longest label. The arrays
+also drop a NUL at the end of a label."""
 
 
 _UNSEEN = {"Cc", "Cf", "Zl", "Zp"}
-"""Unicode categories of control characters, of characters without width or that change the
-direction of text, and of line ends."""
+"""Unicode categories of control characters, format characters (invisible, or changing the direction
+of text), and line ends."""
 
 _BLANK = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")
 """Further letters and marks that are invisible."""
@@ -61,7 +61,7 @@ _VARIANTS = re.compile("[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 """Unicode's variation selectors, which change at most the look of a letter."""
 
 _COMPARED = 60
-"""Number of characters by which labels are compared."""
+"""Number of first characters that are compared to find the most similar class."""
 
 _WHOLE = re.compile(r"\s*-?\d{1,19}\s*", re.ASCII)
 _BOOLEANS: dict[Any, str] = {0: "false", 1: "true", "false": "false", "true": "true"}
@@ -93,7 +93,7 @@ class LabelFields:
 def infer_label_kind(value: Any) -> LabelKind | None:
     """Return the kind of the label `value`, or None if `value` cannot be a label.
 
-    A float such as 3.0 must be below 2**53: larger floats stand for several whole numbers.
+    A float such as 3.0 must be below 2**53: larger floats do not represent all whole numbers.
 
     >>> [infer_label_kind(value) for value in ("grass", 3, 3.0, True, 0.5, 1e18)]
     ['string', 'integer', 'integer', 'boolean', None, None]
@@ -138,10 +138,10 @@ def _fault_of_unstorable_label(label: str | int) -> str | None:
 
 
 def normalize_label(label: str) -> tuple[str, str]:
-    """Return (normalized text of a class, error text or "").
+    """Return (normalized label, error text or "").
 
-    The text is in Unicode's composed form (NFC) without outer white space. Invisible characters are
-    an error: with and without them, the same class would count as two.
+    The label is in Unicode's composed form (NFC), without leading and trailing white space.
+    Invisible characters are an error: with and without them, one class would become two.
 
     >>> normalize_label(" cafe\\u0301 "), normalize_label("cat\\u200b")[1]
     (('café', ''), 'holds U+200B (ZERO WIDTH SPACE), which nobody sees: leave it out')
@@ -270,9 +270,9 @@ class LabelMessageCodec:
     Attributes
     ----------
     names : names of the id and label fields
-    record_id : name of the records' id field
-    label : kind of labels by `Schema.label`
-    kind : kind of the first label, for "auto"
+    record_id : name of the id field of records
+    label : kind of the labels, or "auto" (`Schema.label`)
+    kind : kind of the first label, used if `label` is "auto"; None before the first label
     classes : allowed labels; empty: any
     inline : whether a label's message may be a record, too; the id is then in the field `record_id`
         or, if this field is absent, in the id field of `names`

@@ -79,7 +79,7 @@ class _OutputMessage(msgspec.Struct, frozen=True):
 
 
 def encode_messages(messages: Sequence[_OutputMessage]) -> list[bytes]:
-    """Return each message as JSON in bytes; twice as fast as a call of `encode_message` each.
+    """Return each message as JSON in UTF-8; twice as fast as separate calls of `encode`.
 
     >>> encode_messages([Label("7", "grass"), Label("8", "two\\nlines")])
     [b'{"id":"7","label":"grass"}', b'{"id":"8","label":"two\\\\nlines"}']
@@ -104,9 +104,10 @@ class Label(_OutputMessage, frozen=True, omit_defaults=True):
 class Prediction(_OutputMessage, frozen=True, omit_defaults=True):
     """Prediction for a record on arrival; `label` is null before the first label.
 
-    With distributed scoring, `sequence` is the batch number within the `partition`. If configured,
-    `fields` are copied from the record, `probabilities` are those of all classes, and `decision` is
-    the decided class.
+    `version` is the model version, `asked` is whether the label is requested, and `sequence` is the
+    batch number. With distributed scoring, `sequence` is the batch number within the `partition`.
+    If configured, `fields` are copied from the record, `probabilities` are those of all classes,
+    and `decision` is the decided class.
 
     >>> Prediction("7", None, "grass", 0.9, float("nan"), 3, False, 12).encode()
     b'{"id":"7","time":null,"label":"grass","probability":0.9,"margin":null,"version":3,"asked":false,"sequence":12}'
@@ -127,11 +128,11 @@ class Prediction(_OutputMessage, frozen=True, omit_defaults=True):
 
 
 class Request(_OutputMessage, frozen=True, omit_defaults=True):
-    """Label request for a record, with all that an annotator needs.
+    """Label request for a record, with the data that an annotator needs.
 
-    `label` and `probabilities` are the prediction; `expires` is the time when the request expires;
-    `partition` is as in `Prediction`. The `excluded_annotators` of a relabel request must not
-    answer it.
+    `label` and `probabilities` are the prediction, and `propensity` is the inclusion probability.
+    `expires` is the time when the request expires. `sequence` and `partition` are as in
+    `Prediction`. The `excluded_annotators` of a relabel request must not answer it.
 
     >>> Request("7", None, {"a": 1.5}, None, {}, 0.5, 1.0, None, 12).encode()
     b'{"id":"7","time":null,"features":{"a":1.5},"label":null,"probabilities":{},"utility":0.5,"propensity":1.0,"expires":null,"sequence":12}'
@@ -199,7 +200,7 @@ def _encode_payload_as_text(message: Message) -> tuple[str, Literal["utf-8", "ba
 
 
 _SECONDS_END = 1e11
-"""Numbers below are seconds since the epoch (up to the year 5138), others milliseconds."""
+"""Smaller numbers are seconds since the epoch (up to the year 5138), others milliseconds."""
 
 
 def parse_time_ms(time: Time) -> float | None:

@@ -1,8 +1,8 @@
-"""Schema of records and labels: checks its settings, and decodes messages by them.
+"""Schema of records and labels: checks its settings, and decodes messages.
 
-By default records keep their original values of any kind, at dotted paths of nested objects. With a
-list of numeric fields, a msgspec struct is built once. Then one call decodes and checks a message,
-and drops all other fields. If a JSON object has a field twice, the last value is used.
+By default, records have their original values of any kind, at dotted paths of nested objects. For a
+list of numeric fields, a msgspec struct is built once, with which one call decodes and checks a
+message, and drops all other fields. If a JSON object has a field twice, the last value is used.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ from streamboost.features.paths import is_within_any, path_within
 __all__ = ["InferredSchema", "Schema"]
 
 LABEL = "label"
-"""Field name that always counts as the label, in addition to the configured one."""
+"""Field name that is always a label and no feature, in addition to the configured name."""
 
 
 class InferredSchema(NamedTuple):
@@ -71,14 +71,14 @@ class Schema:
         The kind of labels: text, a whole number of at most 64 bits, or true and false. With "auto",
         the kind of the first label; later labels are converted if possible.
     numeric : "auto" or sequence of str
-        A list of names: the features are these fields, in this order, and all are numbers. A record
-        with another value in one of them is a dead letter. Names with a quote, a backslash or a
-        control character are not supported.
+        A list of names: the features are these fields, in this order, and all are numbers. If a
+        record has another value in one of these fields, it becomes a dead letter. Names with a
+        quote, a backslash or a control character are not supported.
     max_record_bytes : int
         Larger messages become dead letters.
     fields : "auto" or mapping of str to Field (or what `as_field` takes)
         The features, in the order of `Records.values`. With "auto", `infer` finds them. A value of
-        another kind is no dead letter.
+        another kind does not make a record a dead letter.
     named : mapping of str to Field
         Fields whose settings are configured, if the other fields are inferred ("auto").
     exclude : sequence of str
@@ -86,13 +86,13 @@ class Schema:
     label_fields : LabelFields
         Names of id and label in label messages. The label's field is no feature.
     kind : {"string", "integer", "boolean"} or None
-        The kind of the first label, if `label` is "auto".
+        The kind of the first label if `label` is "auto"; None before the first label.
     left_out : sequence of str
-        Fields that `infer` has seen and ignored.
+        Fields of the first records that `infer` did not use.
     classes : sequence of str, int or bool
         The allowed labels, of one kind; others are dead letters. Empty: any.
     id_from : {"field", "key"}
-        With "key", the messages' keys, UTF-8, are the ids of records from `source` "records".
+        With "key", the ids of records are the keys of their messages, in UTF-8.
     inline_labels : bool
         Whether labels are in the stream of records: see `split_inline_labels`. A label
         belongs to the record that `id` names; the id in `label_fields` counts only if that field is
@@ -225,8 +225,8 @@ class Schema:
     ) -> SplitMessages:
         """Separate the messages of one stream into records and labels.
 
-        With `is_transformed`, the features are those after a transformer. Then, and before fields
-        are inferred, all fields of a message count as features, except the hidden ones.
+        `is_transformed` means that a transformer computes the features. In this case, and before
+        the fields are inferred, all fields of a message except `hidden_paths` are features.
         """
         is_known = self.has_known_features and not is_transformed
         features = self.features if is_known else None

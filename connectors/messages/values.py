@@ -51,9 +51,9 @@ def _truncate_long_value(value: Any) -> Any:
 
 
 def encode_values_of_records(records: Records) -> list[bytes | None]:
-    """Return the encoded values of each record, to be stored; None for records of numbers only.
+    """Return the encoded values of each record; None for each if the schema is a list of numbers.
 
-    If a transformer made the values, the encoded original record follows on a second line.
+    If a transformer computed the values, the encoded original record follows on a second line.
     """
     if records.values is None:
         return [None] * len(records)

@@ -25,14 +25,16 @@ _decode = msgspec.json.Decoder(_PredictedRecord).decode
 
 
 class DelayedAnswerIds:
-    """Set of the ids of records whose answers are still delayed, from the log of predictions.
+    """Set of the ids of predicted records whose answers are still delayed.
+
+    The set is updated from the log of predictions.
 
     Parameters
     ----------
     predictions : the log of predictions, for the exclusive use of this object
-    records : delay of an answer, as the number of records predicted in between
-    milliseconds : delay of an answer in the records' times, used without `records`; a record
-        without a time gets the time of the newest record before it
+    records : delay of an answer, as a number of records that are predicted after the record
+    milliseconds : delay of an answer, measured by the records' times, used if `records` is None; a
+        record without a time has the largest time of earlier records
     """
 
     def __init__(
@@ -97,12 +99,12 @@ class AnswersOracle(Source):
     """Source of labels for requested records, taken from a file, with a delay.
 
     Its messages are label messages in the order of the log of requests, without records whose label
-    is not in the file. Its position is the position in that log. No other state has to be stored,
-    because the log of predictions determines which answers are due. A replay ignores the delay.
+    is not in the file. Its position is the position in that log. There is no other state, because
+    the log of predictions determines which answers are due. A replay ignores the delay.
 
     Parameters
     ----------
-    answers : the labels
+    answers : the labels of all records
     requests : the log of requests or, to answer all records, the log of predictions; for the
         exclusive use of the oracle
     not_yet_due : the records that are not answered yet; None for no delay

@@ -31,7 +31,7 @@ _SAMPLE = 200
 
 
 class AnswerFields(NamedTuple):
-    """Names of the id and label fields of labelled records, and the type of labels.
+    """Names of the id and label fields of labelled records, and the conversion of labels.
 
     With `as_text`, every label is converted to text. With `as_number`, labels of table rows are
     converted to numbers if possible.
@@ -44,7 +44,7 @@ class AnswerFields(NamedTuple):
 
 
 class OracleLabels:
-    """Mapping of record ids to the labels in a file, which is read on first use.
+    """Labels of a file by record id; the file is read on first use.
 
     Records without a label are ignored. If records have the same id, the last one is used.
 

@@ -25,7 +25,8 @@ _BUSY_SECONDS = 30.0
 _TURN_SECONDS = 1.0
 _RETRY_SECONDS = 0.005
 _AT_ONCE = 100
-"""Number of rows per statement. One row each takes three times as long; more take no less."""
+"""Number of rows per statement. One row per statement takes three times as long; more than this
+number is not faster."""
 
 _RETRIABLE = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -40,8 +41,8 @@ _NO_COMPANIONS = {
 class Database:
     """SQLite file, with one write connection per thread.
 
-    Reading changes neither the file nor its mode, and needs no write permission. If other processes
-    keep the file locked for about `busy_seconds`, UnavailableError is raised.
+    Reading does not change the file or its journal mode, and needs no write permission. If other
+    processes keep the file locked for about `busy_seconds`, UnavailableError is raised.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float | None = None) -> None:
@@ -80,7 +81,7 @@ class Database:
                     raise
 
     def _begin_write_transaction(self, connection: sqlite3.Connection) -> None:
-        """Begin a write transaction; wait for the lock, and let signals be handled every second."""
+        """Begin a write transaction; wait for the lock, and handle signals every second."""
         deadline = time.monotonic() + self._busy_seconds
         while True:
             try:
@@ -93,7 +94,7 @@ class Database:
     def copy_to(self, path: str | os.PathLike[str]) -> None:
         """Write the content of one read transaction to the new file `path`.
 
-        Writers are not held up. Errors name `path` if it cannot be written.
+        Writers are not blocked. Errors name `path` if it cannot be written.
         """
         with self.read_transaction() as connection:
             if connection is not None:
@@ -119,7 +120,7 @@ class Database:
         return None if found == "ok" else " ".join(found.split())
 
     def close(self) -> None:
-        """Close the connections of all threads, in a running transaction only at its end."""
+        """Close the connections of all threads; one in a transaction is closed when it ends."""
         with self._lock:
             connections, self._connections = self._connections, {}
             idle = [one for thread, one in connections.items() if thread not in self._writing]

@@ -50,8 +50,8 @@ class PersistentReader:
     def _current_connection(self) -> sqlite3.Connection | None:
         """Return a connection to the file that is at the path now; None if there is none.
 
-        The kept connection is valid as long as all processes write through SQLite. If another file
-        was copied or moved to the path, this file is opened.
+        The open connection is reused while the same file is at the path. If another file was copied
+        or moved to the path, a connection to this file is opened.
         """
         there = _read_file_identity(self._database.path)
         if self._open is not None and self._open[1] == there:

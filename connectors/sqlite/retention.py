@@ -1,7 +1,7 @@
 """Retention in an SQLite log: deletes old messages and journal entries.
 
-The table `_ends` has the end offset of each stream at moments of stream time. So a message needs no
-time of its own.
+The table `_ends` has the end offset of each stream at moments, which are pairs of record count and
+processing time. So messages can be deleted by age although they have no time.
 """
 
 import os
@@ -18,8 +18,8 @@ from streamboost.connectors.sqlite.database import (
 __all__ = ["StreamMoment", "StreamRetention"]
 
 _STEP = 5_000
-"""Maximum number of messages that one transaction deletes: it holds others up for some
-milliseconds."""
+"""Maximum number of messages that one transaction deletes, so that it blocks other writers only for
+some milliseconds."""
 
 _STEP_LENGTH = 10_000_000
 """Total length of payloads above which a transaction deletes no further message, as SQLite may
@@ -29,22 +29,21 @@ _TOGETHER = 100
 """Number of messages per statement."""
 
 _AT_LEAST = 100_000
-"""Number of messages and journal entries that a call of `delete_before` may always delete."""
+"""Minimum limit of the messages and journal entries that a call of `delete_before` deletes."""
 
 _PAGES = 2_000
 """Number of free pages above which the file is truncated, if they are most of the file."""
 
 
 StreamMoment = tuple[int, int]
-"""A moment of stream time: the number of records so far, and the processing time in milliseconds
-since the epoch."""
+"""Number of records so far, and the processing time in milliseconds since the epoch."""
 
 
 class StreamRetention:
     """Deletes old messages of streams, and old journal entries of a pipeline, from an SQLite file.
 
-    The newest message of a stream is never deleted, as a table that another program made may know
-    its end by this message only.
+    The newest message of a stream is never deleted: in a table that another program created, the
+    end offset may follow from this message only.
 
     Parameters
     ----------
@@ -80,7 +79,7 @@ class StreamRetention:
     def store_ends(self, moment: StreamMoment) -> None:
         """Store the current end of each stream as its end at `moment`.
 
-        Later moments are deleted, as they are from a state that was replaced.
+        Stored moments later than `moment` are deleted, as they are from a state that was replaced.
         """
         with self._database.write_transaction() as connection:
             connection.execute(
@@ -98,7 +97,7 @@ class StreamRetention:
             )
 
     def moments(self, now: StreamMoment) -> list[StreamMoment]:
-        """Return the moments up to `now` with stored ends, the oldest first."""
+        """Return the moments up to `now` whose end offsets are stored, oldest first."""
         with self._database.read_transaction() as connection:
             if connection is None or not table_exists(connection, "_ends"):
                 return []
@@ -112,14 +111,14 @@ class StreamRetention:
     def delete_before(self, moment: StreamMoment, needed: Mapping[str, int], sequence: int) -> int:
         """Delete messages older than `moment`, and journal entries up to batch `sequence`.
 
-        The transactions are short. A call deletes a limited number of messages, but at least twice
-        the number appended since the last call. The rest is left to the next call.
+        The transactions are short. A call deletes a limited number of messages, at least twice the
+        number appended since the last call. The next call deletes further messages.
 
         Parameters
         ----------
         moment : one of `moments`
-        needed : first offset that is needed, by stream; streams without such an offset are missing
-        sequence : newest batch whose journal entry is not needed
+        needed : first offset that must be kept, by stream; a stream may be missing
+        sequence : newest batch whose journal entry may be deleted
 
         Returns
         -------

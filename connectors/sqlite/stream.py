@@ -1,11 +1,11 @@
-"""The embedded log: any number of streams in one SQLite file.
+"""Source and sink for the embedded log: any number of streams in one SQLite file.
 
 Each stream is a table `(offset, payload)`, which the sqlite3 shell reads and writes as well:
 `INSERT INTO labels (payload) VALUES ('{"id": "7", "label": "grass"}')`. Offsets start at 0 and are
 never reused, so that old rows may be deleted when they are not needed for a replay.
 
 The file must be on a local disk: SQLite's locks and write-ahead log do not work on a network file
-system. Its `-wal` and `-shm` companions belong to it: move all of them, or none.
+system. The files with the endings `-wal` and `-shm` belong to it: move all of them, or none.
 """
 
 import logging
@@ -31,7 +31,7 @@ __all__ = ["SqliteSink", "SqliteSource"]
 _log = logging.getLogger(__name__)
 
 _BEGINNING = 1_000
-"""Number of first bytes of a message that identify it."""
+"""Number of first bytes of a message that its digest covers."""
 
 
 class SqliteSource(ReplacementDetectingSource):
@@ -136,7 +136,7 @@ class SqliteSource(ReplacementDetectingSource):
         return connection.execute(query, (offset,)).fetchone() is not None
 
     def _skip_deleted_messages(self, first: int) -> None:
-        """Report that the stream now begins at offset `first`, after the position.
+        """Skip deleted messages: the stream now begins at offset `first`, after the position.
 
         Raises DeletedError if `on_data_loss` is "fail".
         """
@@ -154,7 +154,7 @@ class SqliteSource(ReplacementDetectingSource):
         self._gaps = {PARTITION: (self._next, first)}
 
     def _is_last_message_replaced(self, connection: Connection) -> bool:
-        """Return whether the stream now has another message at the last offset read."""
+        """Return whether the message at the last offset read was replaced by another one."""
         row = connection.execute(
             f'SELECT substr(CAST(payload AS BLOB), 1, ?) FROM "{self._stream}" WHERE offset = ?',
             (min(self._max_bytes + 1, _BEGINNING), self._last.offset),

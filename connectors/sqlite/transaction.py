@@ -1,6 +1,6 @@
-"""Commits to the embedded log: a batch's writes, its sources' positions, and the journal.
+"""Commits to the embedded log: a batch's writes, its sources' positions, and its journal entry.
 
-All of them are one transaction of the SQLite file that holds the streams.
+All of these are one transaction of the SQLite file with the streams.
 """
 
 import os

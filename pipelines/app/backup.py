@@ -1,7 +1,8 @@
 """Backup of a state folder, also of a running pipeline, and its restoration.
 
 A backup is a folder with a copy of each file of the state folder, and ``backup.json``, which is
-written last. Not copied are what a run makes again (status, newest error), sessions and the lock.
+written last. Sessions, the lock, and files that a run creates again (status, newest error) are not
+copied.
 
 The order makes the copy consistent: the log is copied after the checkpoints, so that its journal
 continues after them; and after the labelling history, so that no answer is missing in both.
@@ -71,15 +72,15 @@ def back_up(config: Config, folder: Path) -> Backup:
     """
     state = State(config.state)
     if not state.has_files:
-        raise StateError(f"{state.path} holds no state of a pipeline: there is nothing to copy")
+        raise StateError(f"{state.path} has no files of a pipeline: run the pipeline first")
     refuse_other_pipeline(config, state)
     if folder.resolve().is_relative_to(state.path.resolve()):
         raise StateError(
-            f"{folder} lies in the state folder, with which it would be lost: name another"
+            f"{folder} is in the state folder, and would be lost with it: give another folder"
         )
     with _translate_copy_errors(state.path, folder):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise StateError(f"{folder} exists and is not empty: name a new folder")
+            raise StateError(f"{folder} exists and is not empty: give a new folder")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         State(folder).warn_if_open_to_others()
     for attempt in range(_ATTEMPTS):
@@ -111,7 +112,7 @@ def restore_backup(config: Config, folder: Path) -> Backup:
     if backup.pipeline != config.name:
         raise StateError(
             f"{folder} is a backup of the pipeline {backup.pipeline!r}, and this is "
-            f"{config.name!r}: name its own backup"
+            f"{config.name!r}: give a backup of this pipeline"
         )
     with state.locked(), _translate_copy_errors(folder, state.path):
         if found := sorted({path.name for path in state.path.iterdir()} - _LEFT_OUT):
@@ -136,8 +137,8 @@ def _translate_copy_errors(source: Path, target: Path) -> Iterator[None]:
         yield
     except (OSError, ModelFileError) as error:
         raise StateError(
-            f"{source} cannot be copied to {target}: {error}; make the files of the first readable "
-            "and the second writable, with free space, and name an empty folder"
+            f"{source} cannot be copied to {target}: {error}; make the source readable and the "
+            "target writable, with free space, and give an empty folder"
         ) from error
 
 
@@ -166,7 +167,7 @@ def _copy_files(source: Path, target: Path) -> None:
 
 
 def _copy_folder(source: Path, target: Path) -> None:
-    """Copy the files of a folder; those of an earlier attempt that are gone now are removed."""
+    """Copy the files of a folder, and remove copies of an earlier attempt whose source is gone."""
     target.mkdir(mode=0o700, exist_ok=True)
     there = {path.name for path in source.iterdir() if path.is_file()} if source.is_dir() else set()
     for old in target.iterdir():
@@ -206,7 +207,7 @@ def _write_manifest(folder: Path, backup: Backup) -> None:
     except UnicodeEncodeError as error:
         raise StateError(
             f"the state has a file whose name is not UTF-8 ({error.object!r}): move this file "
-            "away, and name a new folder"
+            "away, and give a new folder"
         ) from error
     write_bytes(folder / _MANIFEST, content)
 
@@ -232,7 +233,10 @@ def _describe_copy(config: Config, folder: Path) -> Backup:
 
 
 def _check_journal(config: Config, copy: State, checkpoint: int) -> int:
-    """Return the newest committed batch of a copied log, whose journal must follow `checkpoint`."""
+    """Check that a copied journal continues at `checkpoint`; return its newest committed batch.
+
+    `checkpoint` is the batch of the newest copied checkpoint. Raises `_ChangedMeanwhileError` if
+    the journal begins later than the batch after the checkpoint, or ends before the checkpoint."""
     with closing(SqliteTransaction(copy.log, config.name)) as transaction:
         last = transaction.last_committed_batch()
         first = next(transaction.read_journal(), (checkpoint + 1, b""))[0]
@@ -261,8 +265,8 @@ def _read_manifest(folder: Path) -> Backup:
         backup = msgspec.json.decode((folder / _MANIFEST).read_bytes(), type=Backup)
     except (OSError, msgspec.MsgspecError) as error:
         raise StateError(
-            f"{folder} holds no complete backup ({error}): name a folder that `streamboost "
-            "backup` has written to its end"
+            f"{folder} has no complete backup ({error}): give a folder in which `streamboost "
+            "backup` has completed"
         ) from error
     if backup.format != 1:
         raise StateError(

@@ -68,10 +68,10 @@ __all__ = ["CheckResult", "check_pipeline", "delivery_guarantee"]
 _GetSchema = Callable[[], Schema]
 
 _DISTRIBUTED = (
-    "exactly once: each scorer commits predictions, requests and progress of its partitions with "
-    "their offsets, and the learner what it learned of them, each as one transaction of the "
-    "cluster. The budget holds at every record of every partition. Not promised: an order across "
-    "partitions, which committee meets a record, and that ids differ across partitions"
+    "exactly once: each scorer commits the predictions, requests, scoring log and offsets of its "
+    "partitions as one Kafka transaction, and the learner commits its batches likewise. The budget "
+    "holds at every record of every partition. Not guaranteed: an order across partitions, the "
+    "committee version that predicts a record, and unique ids across partitions"
 )
 
 _READ_ONCE = "standard input, which is read once: not tried"
@@ -155,7 +155,7 @@ def check_pipeline(config: Config) -> Iterator[CheckResult]:
 
 
 def delivery_guarantee(config: Config) -> str:
-    """Return a sentence: the outputs are delivered exactly, at least or at most once, and why."""
+    """Return a sentence with the delivery guarantee, such as exactly once, and the reason."""
     with closing(create_connectors(config)) as connectors:
         outputs = connectors.outputs
         sinks = {
@@ -168,10 +168,10 @@ def delivery_guarantee(config: Config) -> str:
         outside = [name for name, sink in sinks.items() if not connectors.transaction.enlists(sink)]
     if once:
         return (
-            f"at most once: {_join_names(once)} {'comes' if len(once) == 1 else 'come'} by "
-            "standard input, which cannot be read again; after a crash, what was read and not "
-            'committed is lost; a restart needs [pipeline] on_data_loss = "continue", which gives '
-            "up what was learned since the newest checkpoint"
+            f"at most once: {_join_names(once)} {'comes' if len(once) == 1 else 'come'} from "
+            "standard input, which cannot be read again; a crash loses messages that were read and "
+            'not committed; a restart needs [pipeline] on_data_loss = "continue", and loses the '
+            "learning since the newest checkpoint"
         )
     journal = "the journal and the positions"
     if config.is_distributed:
@@ -182,8 +182,8 @@ def delivery_guarantee(config: Config) -> str:
         return f"exactly once: all outputs are streams of the log that holds {journal}"
     holder = "the cluster" if config.commits_to_kafka else "the log"
     return (
-        f"at least once: {_join_names(outside)} {'lies' if len(outside) == 1 else 'lie'} outside "
-        f"{holder} that holds {journal}; after a crash some messages may stand there twice, with "
+        f"at least once: {_join_names(outside)} {'is' if len(outside) == 1 else 'are'} outside "
+        f"{holder} that holds {journal}; after a crash, some messages may be written twice, with "
         "the same id (dead letters: with the same source and position)"
     )
 
@@ -219,7 +219,7 @@ def _describe_retention(config: Config) -> str:
 
 
 def _describe_retention_of_journal(config: Config) -> str:
-    """Return a text: when entries of the journal in Kafka are deleted, and what that prevents."""
+    """Return a text about the retention of a journal in Kafka, and its effect on a rebuild."""
     section, copies = config.sections.pipeline, copies_for_rebuild(config)
     with closing(create_transaction(config)) as transaction:
         first = next(transaction.read_journal(), (1, b""))[0]
@@ -227,7 +227,7 @@ def _describe_retention_of_journal(config: Config) -> str:
     if copies is None and first > 1:
         loss = (
             f"; the journal begins with batch {first}, so that a lost state folder cannot be "
-            "rebuilt any more"
+            "rebuilt"
         )
     if section.retention == "none":
         return f'retention = "none": the journal grows with each batch{loss}'
@@ -237,13 +237,13 @@ def _describe_retention_of_journal(config: Config) -> str:
     unread = "copies of River's models are pickles, which a rebuild does not read"
     if "retention" in section.model_fields_set:
         reason = "without checkpoint_copy" if section.checkpoint_copy is None else f"as {unread}"
-        return f"{after}; {reason}, a lost state folder cannot be rebuilt any more"
+        return f"{after}; {reason}, a lost state folder cannot be rebuilt"
     if loss:
         return f"the journal grows with each batch{loss}"
     remedy = (
-        "give checkpoint_copy, and old entries are deleted"
+        "set checkpoint_copy to delete old entries"
         if section.checkpoint_copy is None
-        else f"{unread}; give retention, and old entries are deleted nevertheless"
+        else f"{unread}; set retention to delete old entries nevertheless"
     )
     return f"the journal grows with each batch, as a lost state folder is rebuilt from it: {remedy}"
 
@@ -263,7 +263,7 @@ def _describe_start_of_next_run(config: Config, state: State, transaction: Trans
         batch = committed.sequence if committed else 0
         return f"process {running} is running on this state; batch {batch} is committed"
     if committed is None:
-        return "fresh"
+        return "empty: the next run starts from the beginning"
     entries = partial(journal_entries, transaction, found, committed.sequence)
     require_same_release(find_other_release_batches(entries(), found))
     digests = encoder_digests(config, _load_schema_of_next_run(config, state))
@@ -271,8 +271,10 @@ def _describe_start_of_next_run(config: Config, state: State, transaction: Trans
     start = found[1]["sequence"] if found else 0
     if lost := find_missing_batches(entries(), start, committed.sequence):
         return _describe_missing_batches(config, *lost, committed.sequence)
-    missed = f", {committed.sequence - start} of them replayed" if found else ", all replayed"
-    return f"continues after batch {committed.sequence}{missed * (start < committed.sequence)}"
+    n = committed.sequence - start
+    replayed = f"{n} batch{'es' * (n > 1)}" if found else "all batches"
+    missed = f", and first replays {replayed}" if n else ""
+    return f"the next run continues after batch {committed.sequence}{missed}"
 
 
 def _describe_missing_batches(config: Config, first: int, last: int, newest: int) -> str:
@@ -284,13 +286,13 @@ def _describe_missing_batches(config: Config, first: int, last: int, newest: int
     lacking = f"the journal lacks batches {first} to {last}"
     if config.sections.pipeline.on_data_loss == "continue":
         return (
-            f"continues after batch {newest}; {lacking}, so that what batches {first} to {newest} "
-            "taught is lost"
+            f"the next run continues after batch {newest}; {lacking}, so that nothing is learned "
+            f"from batches {first} to {newest}"
         )
     raise GapError(
-        f"{lacking}, and there is no checkpoint after them: put the log or a checkpoint back from "
-        'a copy, or set [pipeline] on_data_loss = "continue" to continue without what batches '
-        f"{first} to {newest} had taught"
+        f"{lacking}, and there is no checkpoint after them: restore the log or a checkpoint from "
+        'a copy, or set [pipeline] on_data_loss = "continue" to continue without learning from '
+        f"batches {first} to {newest}"
     )
 
 
@@ -310,7 +312,7 @@ def _describe_features(config: Config, get_schema: _GetSchema, messages: list[Me
     """Return a text about the features; DataError if the first records do not match the schema."""
     named, schema = config.sections.build_schema(), get_schema()
     if not messages and not schema.has_known_features:
-        return "what the fields hold will be found out from the first records"
+        return "the types of the fields will be inferred from the first records"
     made, is_fresh = transform_messages(config, schema, messages), not schema.has_known_features
     schema, sentence = schema.infer(made)
     added = added_fields(config, schema)
@@ -324,7 +326,7 @@ def _describe_features(config: Config, get_schema: _GetSchema, messages: list[Me
     ):
         raise DataError(missing)
     if added:
-        sentence += f" From the next batch on: {', '.join(added)}, as the file says"
+        sentence += f" Added with the next batch: {', '.join(added)}, from the pipeline file"
     return f"{dead} {sentence}" if dead else sentence
 
 
@@ -414,7 +416,7 @@ def _describe_labels(config: Config, source: Source) -> str:
     schema = config.sections.build_schema()
     names = [name for name in astuple(schema.label_fields) if name is not None]
     if missing := absent_fields_error([m.payload for m in messages], names):
-        raise DataError(f"{missing}; [labels.fields] says what the fields are called")
+        raise DataError(f"{missing}; set the names of the fields in [labels.fields]")
     dead = _describe_dead_letters(
         schema.decode_labels(messages, allow_nulls=True).dead, len(messages)
     )
@@ -458,7 +460,7 @@ def _describe_initial_committee(
     if not schema.has_known_features and records:
         schema, _ = schema.infer(records)
     if not schema.has_known_features:
-        return f"{said}; compared with the records' fields once there are some"
+        return f"{said}; to be compared with the fields of the first records"
     learner = config.learner_config.build_learner(schema, 0, encoders=config.encoders)
     deploy_initial_committee(committee, schema, learner)
     return said
@@ -491,7 +493,7 @@ def _describe_label_studio_project(config: Config) -> str:
     studio, choices = label_studio.open_project(config)
     told = f"{studio.where}, choices {', '.join(choices.labels)}"
     refusals = TaskStore(config.state / FILE).refusal_reasons()
-    aside = f"; set aside: {len(refusals)} requests, the last as {refusals[-1]}" if refusals else ""
+    aside = f"; {len(refusals)} requests were refused, the last: {refusals[-1]}" if refusals else ""
     return told + aside
 
 

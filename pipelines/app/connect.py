@@ -114,7 +114,7 @@ def refuse_missing_topics(config: Config) -> str:
     if missing := missing_topics(cluster, list(wanted)):
         raise ConnectorError(
             f"{cluster.servers} has no topic {', '.join(missing)}: correct the name, or create "
-            "with `streamboost check --create-topics`"
+            "topics with `streamboost check --create-topics`"
         )
     return f"{len(wanted)} topics are there"
 
@@ -169,7 +169,7 @@ def describe_topics(config: Config) -> str:
 
 
 def describe_retention_of_topics(config: Config) -> str:
-    """Return a text: how long the pipeline may be stopped until unread messages are deleted.
+    """Return a text with the maximum downtime before unread messages are deleted.
 
     The text has a warning if the cluster itself deletes entries of the journal. Raises
     ConnectorError if the cluster is unavailable.
@@ -186,9 +186,8 @@ def describe_retention_of_topics(config: Config) -> str:
     if times := {topic: limits.ms for topic, limits in found.items() if limits.ms >= 0}:
         shortest = min(times, key=times.__getitem__)
         text = (
-            f"a restart reads on from its newest checkpoint: it must follow within "
-            f"{times[shortest] / 3_600_000:,.4g} hours, for which topic {shortest} keeps its "
-            "messages"
+            f"restart within {times[shortest] / 3_600_000:,.4g} hours of the newest checkpoint: "
+            f"topic {shortest} then deletes messages that the restart reads"
         )
     for topic, limits in found.items():
         if limits.bytes >= 0:
@@ -205,7 +204,7 @@ def describe_retention_of_topics(config: Config) -> str:
 
 
 def _topic_settings(config: Config) -> dict[str, Mapping[str, Any]]:
-    """Return the Kafka settings with which each topic of the pipeline is created, by topic."""
+    """Return a mapping from each topic of the pipeline to the Kafka settings for its creation."""
     from streamboost.connectors.kafka.admin import JOURNAL, MESSAGES, REPLAYED
     from streamboost.connectors.kafka.journal import journal_topic
 

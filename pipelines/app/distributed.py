@@ -46,7 +46,7 @@ def require_distributed_scoring(config: Config) -> None:
     if not config.is_distributed:
         raise ConfigurationError(
             f'{config.name}: [pipeline] scoring is "local": start it with `streamboost run`, or '
-            'write scoring = "distributed"'
+            'set scoring = "distributed"'
         )
 
 
@@ -55,7 +55,7 @@ def require_local_scoring(config: Config) -> None:
     if config.is_distributed:
         raise ConfigurationError(
             f'{config.name}: [pipeline] scoring is "distributed": start `streamboost learn` and '
-            "`streamboost score`, or all of it on this machine with `streamboost run --workers 3`"
+            "`streamboost score`, or both on this machine with `streamboost run --workers 3`"
         )
 
 
@@ -81,7 +81,7 @@ def learner_outputs(
 
 
 def shared_topic_settings(config: Config) -> dict[str, Mapping[str, Any]]:
-    """Return the Kafka settings of the topics that scorers and learner share, by topic."""
+    """Return a mapping from each topic that scorers and learner share to its Kafka settings."""
     from streamboost.connectors.kafka.admin import MESSAGES, PROGRESS, TABLE, partition_counts
 
     records = section_topic(config, "source")
@@ -104,9 +104,9 @@ def scorer_limits_text(config: Config) -> str:
     query = config.learner_config.query
     each = TaskSettings(query, 0, WindowSize(records=1), "").query_config_per_partition(n)
     return (
-        f"up to {n} scorers, as many as topic {records} has partitions; each partition asks for "
-        f"{float(query.budget):g} of its own records, in bursts of {each.burst}: where a key "
-        "decides on the partition, the busy ones spend most"
+        f"up to {n} scorers, one for each partition of topic {records}; each partition requests "
+        f"labels for {float(query.budget):g} of its own records, in bursts of {each.burst}: "
+        "partitions with more records request more labels"
     )
 
 
@@ -121,7 +121,7 @@ def add_missing_partitions(config: Config) -> None:
     if fewer := {topic: n for topic in others if there.get(topic, n) < n}:
         add_partitions(cluster, fewer)
         _log.info(
-            "%s: %d partitions, as the records have",
+            "%s: extended to %d partitions, the number of the records topic",
             ", ".join(fewer),
             n,
             extra={"event": "partitions_added"},
@@ -165,7 +165,9 @@ class _PartitionSynchronizer(Observer):
             self._synchronize()
         except ConnectorError as error:
             _log.warning(
-                "partitions cannot be followed: %s", error, extra={"event": "partitions_unreadable"}
+                "the number of partitions cannot be checked: %s",
+                error,
+                extra={"event": "partitions_unreadable"},
             )
         self._due = time.monotonic() + _EVERY
 

@@ -23,7 +23,7 @@ _PATIENCE = 1.0
 
 
 def encoder_fields(config: Config, schema: Schema) -> dict[str, list[str]]:
-    """Return the names of sentence encoders, each with the fields that name it.
+    """Return a mapping from each sentence encoder's name to the fields that use this encoder.
 
     The fields are those of `schema`, and those that the pipeline file adds.
     """
@@ -37,7 +37,7 @@ def encoder_fields(config: Config, schema: Schema) -> dict[str, list[str]]:
 
 
 def encoder_digests(config: Config, schema: Schema) -> dict[str, str]:
-    """Return the SHA-256 of the files of each sentence encoder; its key begins with ENCODER."""
+    """Map each sentence encoder's name, with the prefix ENCODER, to the SHA-256 of its files."""
     found = {name: config.encoders.load(name).digest for name in encoder_fields(config, schema)}
     return {f"{ENCODER}{name}": digest for name, digest in found.items() if digest is not None}
 
@@ -73,7 +73,7 @@ def describe_encoders(config: Config, schema: Schema, messages: Sequence[Message
 
 
 def _measure_speed(features: Features, rows: Sequence[Values]) -> str:
-    """Return a text with the number of records a second, given the distinct texts of records."""
+    """Return a text with the number of records a second; a row has the texts of a record."""
     n, start = 0, time.perf_counter()
     while n < len(rows) and time.perf_counter() - start < _PATIENCE:
         n += len(features.encode(rows[n : n + _CHUNK]))

@@ -15,7 +15,7 @@ __all__ = ["export"]
 def export(
     config: Config, format: ExportFormat, version: int | None = None, output: Path | None = None
 ) -> list[str]:
-    """Write the committee that serves, or `version`, to the file `output`; return lines about it.
+    """Write the active committee, or `version`, to the file `output`; return lines about the file.
 
     By default, the file is `NAME-VERSION.SUFFIX` in the current folder. Raises the errors of
     `export_committee`, and ModelFileError if the file cannot be written.
@@ -23,7 +23,7 @@ def export(
     state = State(config.state)
     if pipeline_name(state) is None:
         raise StateError(
-            f"{config.state}: pipeline {config.name} has not begun: `streamboost run` does"
+            f"{config.state}: pipeline {config.name} has not run yet: start `streamboost run`"
         )
     refuse_other_pipeline(config, state)
     found = export_committee(state, format, version, config.encoders)

@@ -41,7 +41,7 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-STEADY = "the same whatever the seed of Python's hashes"
+STEADY = "independent of the seed of Python's hashes"
 _MOST = 100
 """Maximum number of records in the reproducibility test."""
 
@@ -65,7 +65,7 @@ _MAX_FIELDS = 256
 
 
 def factory_names(config: Config) -> dict[str, str]:
-    """Return the factories `module:function` in the pipeline file, by section name."""
+    """Return the factories `module:function` in the pipeline file, keyed by section name."""
     sections = config.sections
     model = None if sections.model is None else sections.model.river
     found = {} if model is None else {"[model]": model}
@@ -85,21 +85,23 @@ def call_factory(section_name: str, factory: str, folder: Path) -> Any:
     where = f"{section_name} river = {factory!r}"
     module, _, function = factory.partition(":")
     if not module or not function:
-        raise ConfigurationError(f'{where}: write "module:function"')
+        raise ConfigurationError(f'{where}: set "module:function"')
     try:
         made = import_function(factory, folder)()
     except Exception as error:  # user code may raise any exception
         raise ConfigurationError(
-            f"{where} cannot be made: {type(error).__name__}: {error}; modules are looked for in "
-            f"{folder} and where packages are installed"
+            f"{where} failed: {type(error).__name__}: {error}; modules are imported from {folder} "
+            "and from installed packages"
         ) from error
     asked, what = _REQUIRED_METHODS.get(section_name, _REQUIRED_METHODS_OF_MODELS)
     lacking = [name for name in asked if not hasattr(made, name)]
     if not lacking and isinstance(made, type):
-        raise ConfigurationError(f"{where} makes a class: call it, `return {made.__name__}(...)`")
+        raise ConfigurationError(
+            f"{where} returns a class: return an object, `return {made.__name__}(...)`"
+        )
     if lacking:
         raise ConfigurationError(
-            f"{where} makes a {type(made).__name__}, which has no {lacking[0]}: give {what}"
+            f"{where} returns a {type(made).__name__}, which has no {lacking[0]}: return {what}"
         )
     return made
 
@@ -139,8 +141,9 @@ def _restrict_folder_permissions(folder: Path) -> None:
     found = folder.stat()
     if found.st_mode & 0o022 or found.st_uid != os.geteuid():
         raise StateError(
-            f"{folder}: others may write there, or own it, and River's models are pickles, which "
-            f"run code when read: `chmod 700 {folder}`, if nobody but you has written there"
+            f"{folder} belongs to another user or is writable by others, but River's models are "
+            f"pickles, which run code when read: `chmod 700 {folder}` if only you have written "
+            "there"
         )
     if found.st_mode & 0o077:
         folder.chmod(0o700)
@@ -176,13 +179,14 @@ def transform_messages(
     ]
     if transformer.failures == len(made):
         raise ConfigurationError(
-            f"{_FEATURES} river = {factory_names(config)[_FEATURES]!r} transforms none of the "
-            f"{len(made)} records at the start, as the log says: try it on one of them"
+            f"{_FEATURES} river = {factory_names(config)[_FEATURES]!r} failed on all {len(made)} "
+            "of the first records: see the log for the exception, and call the transformer on one "
+            "of these records"
         )
     shown = Counter(name for one in made for name in one)
     if len(shown) > _MAX_FIELDS:
         _log.warning(
-            "the transformer makes %d fields: the %d that most records show are learned from",
+            "the transformer makes %d fields: only the %d most frequent fields are used",
             len(shown),
             _MAX_FIELDS,
             extra={"event": "transformer_fields_limited"},
@@ -222,7 +226,9 @@ def are_models_deterministic(
             check=False,
         )
         if process.returncode:
-            said = (process.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+            said = (process.stderr.strip().splitlines() or ["the process failed without output"])[
+                -1
+            ]
             raise ConfigurationError(f"River's models cannot be tried: {said}")
         found.add(process.stdout.strip().splitlines()[-1])
     return len(found) == 1
@@ -259,10 +265,11 @@ def check_models(config: Config, records: Sequence[tuple[Mapping[str, Any], Time
     for section_name, factory in factory_names(config).items():
         call_factory(section_name, factory, config.folder)
     if are_models_deterministic(config, records):
-        return f"{len(factory_names(config))} made; {STEADY}, by {min(len(records), _MOST)} records"
+        n = min(len(records), _MOST)
+        return f"{len(factory_names(config))} created; {STEADY}, tested on {n} records"
     return (
-        f"{len(factory_names(config))} made; not {STEADY}, so that replays are not compared: sort "
-        "what they go through in the order of a set"
+        f"{len(factory_names(config))} created; not {STEADY}, so that replays are not compared: "
+        "sort sets before iterating over them"
     )
 
 

@@ -37,7 +37,7 @@ def peek_messages(source: Source, limit: int = INFERRED_FROM) -> list[Message]:
 def infer_schema(
     config: Config, state: State, records: Source, stop: StopToken, *, until_idle: bool
 ) -> Schema | None:
-    """Return the schema with its features: of the state, the file, or inferred from records.
+    """Return the schema with its features, from the state, from the file, or inferred from records.
 
     To infer features, the function waits for the first records. Returns None if no record arrived
     before a stop request or, with `until_idle`, before the end of the source.
@@ -74,8 +74,9 @@ def _infer_from_first_records(
     """Wait for the first records, and return the result of `infer_fields` for them.
 
     The function waits for `INFERRED_FROM` records. Fewer are used if no other record arrives for
-    `QUIET` seconds, unless all of them are damaged. With `until_idle`, a source with an end is not
-    waited for. Returns None if no record arrived before the stop request.
+    `QUIET` seconds, unless all of them are damaged. With `until_idle`, the function does not wait
+    for more records of a source that is at its end. Returns None if no
+    record arrived before the stop request.
     """
     seen, since = 0, 0.0
     while not stop.requested:
@@ -91,7 +92,7 @@ def _infer_from_first_records(
                 return infer_fields(messages)
             except DataError as error:
                 _log.warning(
-                    "%s. It is tried again when more records come",
+                    "cannot infer the schema: %s. Inference is retried when more records arrive",
                     error,
                     extra={"event": "schema_inference_failed"},
                 )

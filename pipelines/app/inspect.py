@@ -55,11 +55,11 @@ def describe_pipeline(path: Path, config: Config | None = None) -> dict[str, Any
     state = State(path)
     name = pipeline_name(state)
     if name is None and config is not None:
-        raise StateError(f"{path}: pipeline {config.name} has not begun: `streamboost run` does")
+        raise StateError(f"{path}: pipeline {config.name} has not run yet: start `streamboost run`")
     if name is None:
         raise StateError(
-            f"{path} is not the state folder of a pipeline: name the folder that [pipeline] state "
-            "of its file names, or the file"
+            f"{path} is not the state folder of a pipeline: give the folder in [pipeline] state, "
+            "or the pipeline file"
         )
     saved = state.checkpoints.newest()
     manifest = saved[1] if saved else None
@@ -67,7 +67,7 @@ def describe_pipeline(path: Path, config: Config | None = None) -> dict[str, Any
         committed, lag, unknown = _query_committed_batch_and_lag(config, manifest)
     elif commits_to_kafka(state):
         raise StateError(
-            f"{path} is the state of a pipeline whose journal is in Kafka: name its pipeline file"
+            f"{path} is the state of a pipeline whose journal is in Kafka: give the pipeline file"
         )
     else:
         lag, unknown = {}, {}
@@ -129,7 +129,7 @@ def _lag_by_source(
     bookmarks: dict[str, str],
     failure_reasons: dict[str, str],
 ) -> dict[str, int]:
-    """Return the unread part of each source after its committed position, in messages or bytes.
+    """Map each source to its number of unread messages or bytes after the committed position.
 
     If a query fails, its reason is stored in `failure_reasons`, and other sources are left out.
     """
@@ -154,21 +154,21 @@ def _lag_by_source(
 _WORDS = {
     "committee": {
         "labels": "labels learned",
-        "version": "of the committee that serves",
-        "rounds": "of boosting in it",
-        "trees": "in it",
-        "classes": "it predicts",
-        "running": "the version that is being trained",
-        "challenger": "the version that is judged before it may serve",
-        "paused": "yes: nothing is trained, and the committee stays",
+        "version": "version of the active committee",
+        "rounds": "boosting rounds of the committee",
+        "trees": "trees of the committee",
+        "classes": "classes that the committee predicts",
+        "running": "version in training",
+        "challenger": "version that is evaluated before it may be deployed",
+        "paused": "yes: no training, and the active committee stays",
     },
     "ledger": {
-        "requests": "labels asked for",
-        "audits": "of them whatever they would teach",
-        "again": "of them about labels that looked wrong",
-        "answered": "of them learned",
-        "expired": "of them given up",
-        "tokens": "labels that could still be asked for",
+        "requests": "label requests",
+        "audits": "requests selected at random for evaluation",
+        "again": "relabel requests for labels that look wrong",
+        "answered": "requests whose label was learned",
+        "expired": "requests that expired",
+        "tokens": "requests that the budget allows now",
     },
     "join": COUNTERS,
 }
@@ -177,10 +177,10 @@ _TITLES = {"committee": "learner", "ledger": "budget", "join": "records and labe
 _FIELDS = (
     (
         "unknown",
-        "fields that came later (name them in [schema.fields] to learn from them)",
-        "records with it",
+        "fields that are not in the schema (add them to [schema.fields] to use them)",
+        "records with this field",
     ),
-    ("unreadable", "values of another kind than their field's", "taken as missing"),
+    ("unreadable", "values of another type than their field's", "treated as missing"),
 )
 _OWN = "of the own model, which is compared only"
 _NAMED = 20
@@ -196,13 +196,13 @@ _FIGURES = (
     ("majority", ("majority", "accuracy")),
 )
 _MEANINGS = {
-    "accuracy": "share predicted right on arrival",
-    "at all times": "its confidence sequence",
+    "accuracy": "correct predictions on arrival",
+    "at all times": "confidence sequence of the accuracy",
     "balanced": "mean of the classes' recall",
     "kappa": "Cohen's; 0 is chance",
     "log loss": "of the probabilities, in nats",
     "repeat last": "repeating the newest known label",
-    "majority": "giving the commonest known label",
+    "majority": "predicting the most frequent label",
 }
 NO_FIGURE = "too few answers"
 _WIDTH = 21
@@ -223,10 +223,10 @@ def _description_lines(description: dict[str, Any]) -> list[str]:
         f"{most}{_format_count(sequence, 'batch')} committed"
     ]
     if "committed" in unknown:
-        what = "what came after them, and how much is to be read"
+        what = "newer batches, and the lag"
         lines.append(f"not known        {what}: {unknown['committed']}")
     elif unknown:
-        lines.append(f"not known        how much is to be read: {unknown['lag']}")
+        lines.append(f"not known        the lag: {unknown['lag']}")
     elif not sequence and checkpoint is None:
         return [*lines, "nothing has been read yet"]
     for source, position in description["positions"].items():
@@ -236,7 +236,7 @@ def _description_lines(description: dict[str, Any]) -> list[str]:
             continue
         for partition, offset in position.items():
             place = f", partition {partition}" if len(position) > 1 else ""
-            what = "progress" if description["distributed"] and source == "records" else source
+            what = "scoring log" if description["distributed"] and source == "records" else source
             lines.append(f"{what + place:<16} continues after {offset:,} {unit}")
         if source in description["lag"]:
             more = "more bytes" if unit == "bytes" else "more"
@@ -264,7 +264,9 @@ def _description_lines(description: dict[str, Any]) -> list[str]:
             f"  lost             {_format_count(checkpoint['lost_batches'], 'batch')} of labels"
         )
     if unread := checkpoint["deleted_unread"]:
-        lines.append(f"  lost             {unread:,} messages that were deleted unread")
+        lines.append(
+            f"  lost             {unread:,} messages that were deleted before they were read"
+        )
     return lines
 
 
@@ -273,7 +275,7 @@ def _expert_lines(weights: Mapping[str, float]) -> Iterator[str]:
     if weights:
         yield "  experts"
     for name, weight in weights.items():
-        yield f"    {name:<15} {weight:>10.1%}  of the weight in predictions"
+        yield f"    {name:<15} {weight:>10.1%}  weight in predictions"
 
 
 def _change_lines(changes: Mapping[str, Any]) -> Iterator[str]:
@@ -296,7 +298,7 @@ def _recorded_prediction_lines(counts: Mapping[str, int]) -> Iterator[str]:
 def _shadow_model_lines(reports: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield table lines with each shadow model's accuracy, estimated from requested labels."""
     if reports:
-        yield "  shadow models, share predicted right on arrival"
+        yield "  shadow models, share of correct predictions on arrival"
         yield _format_table_row("", "since the start", "newest")
     for name, one in reports.items():
         parts = [one["since_start"], one["recent"]]
@@ -307,12 +309,12 @@ def _shadow_model_lines(reports: Mapping[str, Mapping[str, Any]]) -> Iterator[st
 
 
 def annotator_lines(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """Yield lines with label counts and agreement by annotator, most labels first."""
+    """Yield a line for each annotator with label counts and agreement, most labels first."""
     names = sorted(counts, key=lambda name: -counts[name]["labels"])
     if names:
         yield "  annotators"
         yield _format_table_row(
-            "", "labels", "as others said", "as was predicted, where that was sure"
+            "", "labels", "agree with others", "agree with confident predictions"
         )
     for name in names[:_NAMED]:
         one = counts[name]
@@ -343,7 +345,7 @@ def _label_and_record_count_lines(
         if part == "committee" and "recorded" in checkpoint:
             rows = [(key, n, _OWN if key == "version" else text) for key, n, text in rows]
         if part == "ledger":
-            text = "labels known beforehand (learned; they cost nothing)"
+            text = "labels of the initial data (learned without requests)"
             rows.append(("initial_labels", checkpoint["initial_labels"], text))
         if part == "join":
             if distributed:
@@ -361,7 +363,7 @@ def _format_count(n: int, noun: str) -> str:
 
 
 def metric_lines(evaluation: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a table of metrics, such as accuracy, by class and by probability.
+    """Yield lines of metrics: in total, for each class, and for each probability bin.
 
     `evaluation` is the result of `Evaluation.to_json`. Yields nothing before the first record.
     """
@@ -370,13 +372,21 @@ def metric_lines(evaluation: Mapping[str, Any]) -> Iterator[str]:
         return
     yield "  predictions, with 95 % intervals"
     yield _format_table_row("", "since the start", "newest")
-    yield _format_table_row("records", f"{whole['records']:,}", f"{recent['records']:,}", "judged")
     yield _format_table_row(
-        "labels", f"{whole['answered']:,}", f"{recent['answered']:,}", "asked for, by which"
+        "records", f"{whole['records']:,}", f"{recent['records']:,}", "evaluated"
+    )
+    yield _format_table_row(
+        "labels",
+        f"{whole['answered']:,}",
+        f"{recent['answered']:,}",
+        "requested labels of the metrics",
     )
     if still := whole.get("waiting"):
         yield _format_table_row(
-            "still open", f"{still:,}", f"{recent['waiting']:,}", "others speak for them"
+            "still open",
+            f"{still:,}",
+            f"{recent['waiting']:,}",
+            "requests imputed from answered ones",
         )
     for name, path in _FIGURES:
         yield _format_table_row(
@@ -386,25 +396,25 @@ def metric_lines(evaluation: Mapping[str, Any]) -> Iterator[str]:
         )
     if whole.get("cost") is not None:
         shown = [_format_estimate(one["cost"]) for one in (whole, recent)]
-        yield _format_table_row("cost", *shown, "of a decision, in the mean")
+        yield _format_table_row("cost", *shown, "mean cost of a decision")
     if whole["left_out"]:
         shown = [_format_estimate(one["accuracy_with_left_out"]) for one in (whole, recent)]
-        yield _format_table_row("with all labels", *shown, "accuracy, nobody left out")
-        yield f"    left out        {', '.join(whole['left_out'])}: labels that disagree too often"
+        yield _format_table_row("with all labels", *shown, "accuracy with all annotators")
+        yield f"    left out        {', '.join(whole['left_out'])}: they disagree too often"
     if (drop := evaluation.get("drop")) and drop["low"] > 0.0:
         yield f"    dropped         by {100 * drop['value']:.1f} points in the newest records"
     naive = [_nested_value(one, ("committee", "naive_accuracy")) for one in (whole, recent)]
     told = [f"{one['value']:.3f}" if one else NO_FIGURE for one in naive]
-    yield _format_table_row("when asked", *told, "of asked labels: no fair sample")
+    yield _format_table_row("naive accuracy", *told, "on requested labels: a biased sample")
     if whole["committee"]["accuracy"] is None:
         return
-    yield "  classes since the start"
+    yield "  metrics by class, since the start"
     yield _format_table_row("", "share", "recall", "precision")
     for one in whole["classes"]:
         found = (_format_estimate(one[figure]) for figure in ("share", "recall", "precision"))
         yield _format_table_row(str(one["label"]), *found)
     yield "  predictions by their probability, since the start"
-    yield _format_table_row("", "mean probability", "share right", "records")
+    yield _format_table_row("", "mean probability", "share correct", "records")
     for one in whole["reliability"]:
         if one["records"]:
             name = f"{one['low']:.0%} to {one['high']:.0%}"

@@ -40,7 +40,7 @@ def _serve_health_endpoints(config: Config, state: State, runner: Runner) -> Ite
     runner.observers.append(metrics)
     with closing(server):
         _log.info(
-            "%s:%d has /healthz, /readyz and /metrics, whose token is in %s",
+            "%s:%d serves /healthz, /readyz and /metrics; the token of /metrics is in %s",
             place.url,
             server.port,
             state.token,

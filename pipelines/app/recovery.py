@@ -33,7 +33,7 @@ from streamboost.errors import (
 from streamboost.pipelines.app.factories import factory_names
 from streamboost.pipelines.config.compatibility import refuse_incompatible_config
 from streamboost.pipelines.config.connectors.base import Endpoint
-from streamboost.pipelines.config.durations import StreamTime
+from streamboost.pipelines.config.durations import RecordAndBatchTime
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.runner.replay import find_missing_batches, journal_entries
@@ -88,7 +88,7 @@ def load_initial_model(config: Config, state: State) -> InitialModel | None:
         committee = Committee.from_arrays(arrays)
     except ModelFileError as error:
         raise ConfigurationError(
-            f"{where} is no committee that `committee_.save` wrote: {error}"
+            f"{where} is not a committee file: {error}; set a file that `committee_.save` wrote"
         ) from error
     return InitialModel(committee, hashlib.sha256(blob).hexdigest())
 
@@ -110,7 +110,7 @@ def save_initial_model(config: Config, state: State, *, begun: bool) -> None:
     file = config.resolve_path(named)
     if file.is_file() and file.read_bytes() != state.committee.read_bytes():
         _log.warning(
-            "%s is another committee now than what the pipeline began with",
+            "%s has changed since the pipeline began; the initial committee in the state is used",
             file,
             extra={"event": "initial_committee_changed"},
         )
@@ -198,7 +198,7 @@ class CheckpointCopier(Observer):
             self._next_sequence = sequence
             self._changed.notify()
 
-    def on_checkpoint(self, now: StreamTime, manifest: Mapping[str, Any]) -> None:
+    def on_checkpoint(self, now: RecordAndBatchTime, manifest: Mapping[str, Any]) -> None:
         """Schedule a copy of a new checkpoint."""
         self.schedule_copy(manifest["sequence"])
 
@@ -222,7 +222,8 @@ class CheckpointCopier(Observer):
             missing = self._next_sequence or self._current_sequence
             if missing is not None:
                 self._record_copy_failure(
-                    missing, "it takes too long to wait for; the next run copies it"
+                    missing,
+                    "the copy did not finish before shutdown. The next run copies the checkpoint",
                 )
         self.between_batches()
 
@@ -254,8 +255,8 @@ class CheckpointCopier(Observer):
         newest = max(self._copies.sequences, default=0)
         if newest > sequence:
             raise StateError(
-                f"there is one of batch {newest}, which another state has led to: move "
-                f"{self._copies.file_name(newest)} away, or name another place"
+                f"there is a copy of the later batch {newest}, from another state: move "
+                f"{self._copies.file_name(newest)} away, or set another [pipeline] checkpoint_copy"
             )
         self._copies.write(copy)
 
@@ -321,13 +322,13 @@ def refuse_lost_state(
     """Raise StateError if no batch is committed, but a copy of an earlier state exists."""
     if committed is not None or copies is None or not (known := copies.sequences):
         return
-    mend = "if the state folder is lost, continue from there by `streamboost run --rebuild`"
+    remedy = "If the state folder is lost, continue from this copy by `streamboost run --rebuild`"
     if config.commits_to_kafka:
-        mend = "if the journal's topic was deleted, no run can continue from there"
+        remedy = "If the journal's topic was deleted, this copy cannot be used"
     raise StateError(
-        f"no batch is committed, but {copies.place} holds a copy of {config.name}'s checkpoint of "
-        f"batch {known[0]}: {mend}; to start with an empty state, move "
-        f"{copies.file_name(known[0])} and its like away"
+        f"no batch is committed, but {copies.place} holds a copy of the checkpoint of batch "
+        f"{known[0]} of {config.name}. {remedy}. To start with an empty state, move "
+        f"{copies.file_name(known[0])} and the other copies of {config.name} away"
     )
 
 
@@ -352,8 +353,8 @@ def rebuild_state(
     """
     if state.has_files:
         raise StateError(
-            f"{state.path} is not empty, and --rebuild fills an empty state folder: run without "
-            "it, or move the folder away first"
+            f"{state.path} is not empty, but --rebuild needs an empty state folder: run without "
+            "--rebuild, or move the folder away first"
         )
     copy = copies.newest() if copies is not None else None
     if isinstance(transaction, SqliteTransaction):
@@ -365,8 +366,8 @@ def rebuild_state(
     else:
         if committed is None:
             raise StateError(
-                f"the journal of {config.name} is empty, so there is nothing to make again: start "
-                "with an empty state, without --rebuild"
+                f"the journal of {config.name} is empty, so the state cannot be rebuilt: run "
+                "without --rebuild to start with an empty state"
             )
         begun = (
             _load_origin_from_journal(transaction, copies)
@@ -381,7 +382,7 @@ def rebuild_state(
         copies.rename_newer_copies(copy.sequence)  # damaged, or of another release
         made = f"the copy of batch {copy.sequence} in {copies.place}"
     _log.warning(
-        "%s is made again from %s. Lost: %s",
+        "%s is rebuilt from %s. Lost: %s",
         state.path,
         made,
         _describe_lost_data(config, copy),
@@ -410,17 +411,17 @@ def _committed_batch_of_copy(
     The result has no positions of sources that were lost with the state folder.
     """
     if copy is None:
-        which = f"{copies.place} holds none" if copies else "[pipeline] checkpoint_copy names none"
-        if copies is None and config.sections.pipeline.checkpoint_copy is not None:
+        which = "[pipeline] checkpoint_copy is not set"
+        if copies is not None:
+            which = f"{copies.place} contains no readable checkpoint copy"
+        elif config.sections.pipeline.checkpoint_copy is not None:
             which = (
-                "those at [pipeline] checkpoint_copy hold River's models as pickles, which are "
-                "read nowhere but where they were written: start with an empty state, without "
-                "--rebuild"
+                "the copies at [pipeline] checkpoint_copy contain River models as pickles, which "
+                "a rebuild does not read"
             )
         raise StateError(
-            f"there is nothing to make the state of {config.name} from: its journal was in the "
-            "state folder itself, and of a copy, which would have kept what was learned and the "
-            f"place to read on from, {which}"
+            f"cannot rebuild the state of {config.name}: the journal was lost with the state "
+            f"folder, and {which}. Run without --rebuild to start with an empty state"
         )
     left = {
         k: v for k, v in copy.manifest["positions"].items() if k not in _lost_source_names(config)
@@ -435,15 +436,15 @@ def _load_origin_from_journal(transaction: Transaction, copies: CopyStore | None
     """
     first, message = next(transaction.read_journal(), (0, b""))
     if first > 1:
-        remedy = "name the place of a copy as [pipeline] checkpoint_copy"
+        remedy = "set [pipeline] checkpoint_copy to the location of a copy"
         if copies is not None:
-            remedy = f"put a copy of a checkpoint into {copies.place}, which holds none to be read"
+            remedy = f"put a checkpoint copy into {copies.place}, which has no readable copy"
         raise GapError(
-            f"the journal begins with batch {first}, so that what came before cannot be "
+            f"the journal begins with batch {first}, so that earlier batches cannot be "
             f"replayed: {remedy}"
         )
     origin = JournalEntry.decode(message).origin
-    assert origin is not None, "the first entry has what a state folder is made again from"
+    assert origin is not None, "the first entry has the data to rebuild a state folder"
     return origin
 
 
@@ -464,17 +465,17 @@ def _load_origin_from_copy(
     if sequence > committed.sequence or (is_comparable and digest != copy.manifest["digest"]):
         raise StateError(
             f"the copy of batch {sequence} does not belong to this journal, which ends with batch "
-            f"{committed.sequence}: name the place of its own as [pipeline] checkpoint_copy, or "
-            "leave that out to replay from the journal's beginning"
+            f"{committed.sequence}: set [pipeline] checkpoint_copy to the location of this "
+            "pipeline's copies, or delete the key to replay from the journal's beginning"
         )
     entries = journal_entries(transaction, ({}, copy.manifest), committed.sequence)
     lost = find_missing_batches(entries, sequence, committed.sequence)
     if lost is not None and config.sections.pipeline.on_data_loss != "continue":
         raise GapError(
-            f"the newest copy that can be read is of batch {sequence}, and the journal lacks "
-            f"batches {lost[0]} to {lost[1]}: put a newer copy back, or set [pipeline] "
-            f'on_data_loss = "continue" to continue without what batches {lost[0]} to '
-            f"{committed.sequence} had taught"
+            f"the newest readable copy is of batch {sequence}, and the journal lacks batches "
+            f"{lost[0]} to {lost[1]}: restore a newer copy, or set [pipeline] on_data_loss = "
+            f'"continue" to continue without learning from batches {lost[0]} to '
+            f"{committed.sequence}"
         )
     origin: dict[str, str] = copy.manifest["origin"]
     return origin
@@ -512,14 +513,14 @@ def _is_stored_in_state_log(config: Config, section: Endpoint) -> bool:
 def _describe_lost_data(config: Config, copy: CheckpointCopy | None) -> str:
     """Return a text that lists the data that a rebuild cannot restore."""
     lost = (
-        "commands that waited, the history in status.db, who labelled what (labelling.db), Label "
+        "queued commands, the history in status.db, the annotators of labels (labelling.db), Label "
         "Studio's tasks (label_studio.db) and the tokens"
     )
     if copy is not None and not config.commits_to_kafka:
         again = sorted({"records", "labels"} - _lost_source_names(config))
         lost += (
-            ", the streams of log.db, and what was predicted, asked for and learned after batch "
-            f"{copy.sequence}: {' and '.join(again) or 'nothing'} after it are read again, and "
-            "labels asked for since are not counted in the budget"
+            ", the streams of log.db, and the predictions, requests and learning after batch "
+            f"{copy.sequence}. After this batch, {' and '.join(again) or 'no messages'} are read "
+            "again, and earlier requests are not counted in the budget"
         )
     return lost

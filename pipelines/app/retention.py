@@ -1,4 +1,4 @@
-"""Retention of a pipeline's log or journal: deletes what is old and not needed for a restart."""
+"""Retention of a pipeline's log or journal: deletes old entries that no restart needs."""
 
 import logging
 import os
@@ -13,7 +13,7 @@ from streamboost.errors import ConnectorError, ModelFileError
 from streamboost.pipelines.app.recovery import copies_for_rebuild, wait_for_thread
 from streamboost.pipelines.config.connectors.kafka import kafka_cluster
 from streamboost.pipelines.config.connectors.sqlite import SqliteStream
-from streamboost.pipelines.config.durations import StreamTime, WindowSize
+from streamboost.pipelines.config.durations import RecordAndBatchTime, WindowSize
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.runner.runner import Runner
@@ -35,7 +35,8 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 _MOMENTS = 50
-"""Number of moments per retention whose offsets are known: messages are deleted late by 1/50."""
+"""Number of times per retention at which offsets are stored, so that messages are deleted at most
+1/50 of the retention late."""
 
 _PATIENCE = 10.0
 """Timeout in seconds for the last deletion from a journal in Kafka, at the end of a run."""
@@ -44,15 +45,14 @@ _PATIENCE = 10.0
 class LogRetention(Observer):
     """Observer that deletes messages and journal entries of a log after the retention.
 
-    A restart may begin at the oldest checkpoint that is kept. What it reads after that checkpoint
-    is not deleted.
+    A restart may begin at the oldest checkpoint. Messages that it then reads are not deleted.
 
     Parameters
     ----------
     log : the streams of the log, and its journal
     checkpoints : the pipeline's checkpoints
     retention : age of the messages that are deleted, in records or time
-    sources : the source that reads a stream, by stream
+    sources : maps a stream to the name of the source that reads the stream
 
     Attributes
     ----------
@@ -73,13 +73,13 @@ class LogRetention(Observer):
         self.source_names = set(sources.values())
         self._positions: dict[int, Mapping[str, Position]] = {}
 
-    def on_checkpoint(self, now: StreamTime, manifest: Mapping[str, Any]) -> None:
-        """Delete what has expired. A failure is logged, and the next call tries again."""
+    def on_checkpoint(self, now: RecordAndBatchTime, manifest: Mapping[str, Any]) -> None:
+        """Delete expired messages and entries; log a failure, which the next call retries."""
         try:
             kept = self._checkpoints.sequences
             self._positions = {n: one for n, one in self._positions.items() if n in kept}
             self._positions[manifest["sequence"]] = manifest["positions"]
-            moments = [StreamTime(*moment) for moment in self._log.moments(now)]
+            moments = [RecordAndBatchTime(*moment) for moment in self._log.moments(now)]
             expired = [one for one in moments if self._retention.has_elapsed(one, now)]
             if not moments or self._is_new_moment(moments[-1], now):
                 self._log.store_ends(now)
@@ -87,21 +87,21 @@ class LogRetention(Observer):
                 self._delete_before(expired[-1])
         except (ConnectorError, ModelFileError, OSError) as error:
             _log.warning(
-                "nothing old is deleted from the log: %s. It is tried again",
+                "old messages cannot be deleted from the log: %s. Deletion is retried",
                 error,
                 extra={"event": "retention_failed"},
             )
         finally:
             self._log.close()
 
-    def _is_new_moment(self, last: StreamTime, now: StreamTime) -> bool:
+    def _is_new_moment(self, last: RecordAndBatchTime, now: RecordAndBatchTime) -> bool:
         """Return whether a fraction of the retention has passed since the moment `last`."""
         if self._retention.records is not None:
             return (now.records - last.records) * _MOMENTS >= self._retention.records
         passed = now.batch_time_ms - last.batch_time_ms
         return passed * _MOMENTS >= (self._retention.milliseconds or 0)
 
-    def _delete_before(self, moment: StreamTime) -> None:
+    def _delete_before(self, moment: RecordAndBatchTime) -> None:
         oldest = min(self._checkpoints.sequences, default=0)  # 0: somebody has removed them
         if oldest not in self._positions:  # of an earlier run
             self._positions[oldest] = self._checkpoints.load(oldest)[1]["positions"]
@@ -147,8 +147,8 @@ class JournalRetention(Observer):
         self._request: tuple[int, int, str] | None = None
         self._thread: Thread | None = None
 
-    def on_checkpoint(self, now: StreamTime, manifest: Mapping[str, Any]) -> None:
-        """Start to delete what has expired. A failure is logged, and a later call tries again."""
+    def on_checkpoint(self, now: RecordAndBatchTime, manifest: Mapping[str, Any]) -> None:
+        """Start to delete expired entries. A failure is logged, and a later call tries again."""
         if now.batch_time_ms >= self._due_ms:
             self._request = (now.batch_time_ms, manifest["sequence"], manifest["fingerprint"])
             self._start_requested_deletion()
@@ -174,9 +174,9 @@ class JournalRetention(Observer):
         self._thread.start()
 
     def _delete_expired(self, now_ms: int, sequence: int, fingerprint: str) -> None:
-        """Delete what has expired at `now_ms`; the newest checkpoint is that of batch `sequence`.
+        """Delete the entries that are expired at `now_ms`.
 
-        `fingerprint` is that of the state.
+        `sequence` is the batch of the newest checkpoint, and `fingerprint` that of the state.
         """
         try:
             needed = [*self._checkpoints.sequences, *self._copied_batches(sequence, fingerprint)]
@@ -188,7 +188,7 @@ class JournalRetention(Observer):
         # An uncaught exception of a thread would not be logged.
         except Exception as error:
             _log.warning(
-                "nothing old is deleted from the journal: %s. It is tried again",
+                "old entries cannot be deleted from the journal: %s. Deletion is retried",
                 str(error) or repr(error),
                 extra={"event": "retention_failed"},
             )

@@ -179,7 +179,7 @@ def _run_and_save_checkpoint(runner: Runner, state: State, *, until_idle: bool) 
     except Interrupted:
         if not runner.is_committed:
             _log.warning(
-                "stopped while a commit waits: the next run finds what came of it",
+                "stopped while a commit waits: the next run checks whether it succeeded",
                 extra={"event": "stopped_during_commit"},
             )
     finally:

@@ -68,20 +68,20 @@ class ServeAddress:
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
-            raise ConfigurationError("--certificate and --key belong together: give both or none")
+            raise ConfigurationError("--certificate and --key need each other: give both or none")
         if self.host not in LOOPBACK and self.certificate is None and not self.allow_insecure_http:
             raise ConfigurationError(
-                f"--host {self.host} can be reached by other machines, and without https "
-                "they can read along: give --certificate and --key, or --allow-insecure-http where "
-                "the network is protected otherwise"
+                f"other machines can reach --host {self.host}, and traffic is readable without "
+                "https: give --certificate and --key, or --allow-insecure-http if the network is "
+                "protected in another way"
             )
         if self.proxy is not None:
             try:
                 ip_network(self.proxy, strict=False)
             except ValueError:
                 raise ConfigurationError(
-                    f"--proxy {self.proxy} is no address: give that of the proxy, as it reaches "
-                    "this machine, such as 127.0.0.1 or 10.0.0.0/24"
+                    f"--proxy {self.proxy} is no address: give the address or network from which "
+                    "the proxy connects, such as 127.0.0.1 or 10.0.0.0/24"
                 ) from None
 
     @property
@@ -134,8 +134,8 @@ def _check_certificate(certificate: Path, key: Path) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
     except (OSError, ValueError) as error:
         raise ConfigurationError(
-            f"--certificate {certificate} and --key {key} cannot be used ({error}): give files in "
-            "PEM that belong together, the key without a password"
+            f"--certificate {certificate} and --key {key} cannot be used ({error}): give a PEM "
+            "certificate and its key without a password"
         ) from None
 
 
@@ -209,7 +209,7 @@ def build_server(
             settings,
             address.proxy,
             ws="websockets-sansio",
-            ws_max_size=settings.max_body,
+            ws_max_size=settings.max_message,
             ssl_certfile=address.certificate,
             ssl_keyfile=address.key,
             server_header=False,

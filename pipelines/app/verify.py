@@ -26,7 +26,8 @@ __all__ = ["verify_replay"]
 def verify_replay(config: Config) -> str:
     """Replay the journal to the newest checkpoint, and compare the states; write nothing.
 
-    The replay starts at the beginning of the journal, or if that is gone, at the oldest checkpoint.
+    The replay starts at the beginning of the journal or, if its first entries were deleted, at the
+    oldest checkpoint.
     If another release of streamboost made some batches, the replay starts at the oldest checkpoint
     after these batches. The pipeline may run at the same time: if it deletes journal entries that
     the replay needs, the replay starts again. Returns a text with the result.
@@ -78,13 +79,13 @@ def _replay_and_compare(
     found, expected = snapshot_digest(*runner.snapshot()), snapshot_digest(*newest)
     if not replay.is_same and replay.made_here:
         return (
-            f"batches {begin + 1} to {until} replayed, and not compared: River's models depend on "
-            "the seed of Python's hashes, as `streamboost check` says"
+            f"batches {begin + 1} to {until} are replayed, but not compared: River's models "
+            "depend on the seed of Python's hashes, see `streamboost check`"
         )
     if not replay.is_same:
         raise StateError(
-            f"{state.path}: not all of it was made with these releases on this processor, so that "
-            "nothing can be said of its bits; verify it where it was made"
+            f"{state.path}: some batches were made with other releases or on another processor, so "
+            "that results cannot be compared: verify the state in that environment"
         )
     if found != expected:
         raise StateError(
@@ -92,9 +93,7 @@ def _replay_and_compare(
             f"the checkpoint of batch {until}: {found} instead of {expected}"
         )
     if begin == until:
-        said = (
-            f"no batch lies between the oldest checkpoint and the newest, {until}, to be replayed"
-        )
+        said = f"there is no batch to replay: the only checkpoint is that of batch {until}"
     else:
         said = (
             f"batches {begin + 1} to {until} replayed: bit for bit the checkpoint's state {found}"
@@ -118,6 +117,6 @@ def _refuse_unverifiable_batches(foreign: OtherReleaseBatches, last_batch: int) 
     """Raise StateError if another release of streamboost made all batches up to `last_batch`."""
     if foreign.last >= last_batch:
         raise StateError(
-            f"batches {foreign}, and this is {environment()['streamboost']}, which cannot compare "
-            "them: verify them with that release, or again once this one has made some"
+            f"batches {foreign}, and cannot be compared in {environment()['streamboost']}: verify "
+            "them with that release, or verify again after this release has made a batch"
         )

@@ -49,7 +49,7 @@ def run_workers(path: Path, n: int, options: Sequence[str], stop: StopToken) -> 
                 if code >= 0:
                     failed = failed or code or 1
                     _log.error(
-                        "%s has ended with code %d: all are stopped",
+                        "%s has failed with code %d: all processes are stopped",
                         names[index],
                         code,
                         extra={"event": "worker_failed"},
@@ -83,8 +83,8 @@ def _terminate_child_processes(
             codes.append(child.wait(max(0.0, until - time.monotonic())))
         except subprocess.TimeoutExpired:
             _log.warning(
-                "%s has not ended within %g s and is killed: what it had committed stays, and the "
-                "next run continues from there",
+                "%s has not ended within %g s and is killed: the next run continues after its "
+                "newest commit",
                 name,
                 PATIENCE,
                 extra={"event": "worker_stop_timeout"},

@@ -70,7 +70,7 @@ def _configure_logging(
         bool, typer.Option("--log-kafka", help="Also log the messages of the Kafka client library.")
     ] = False,
 ) -> None:
-    """Learn from a stream with few labels."""
+    """Configure logging before a command runs."""
     import logging
 
     from streamboost.pipelines.monitoring.log_format import EscapingFormatter

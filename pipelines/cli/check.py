@@ -25,17 +25,17 @@ def check(
 ) -> None:
     """Check a pipeline file.
 
-    The check tries all connectors, and prints problems first. Then follow the inferred fields of
-    the records, and the delivery guarantee.
+    The check connects to all inputs and outputs. It prints problems first, then the inferred fields
+    of the records, and the delivery guarantee.
     """
     from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.config.masking import mask_secrets
+    from streamboost.pipelines.config.masking import mask_secrets_in_errors_and_log
 
     config = load(path)
     from streamboost.pipelines.app import check as checking
     from streamboost.pipelines.state.folder import State
 
-    with mask_secrets(config.mask):
+    with mask_secrets_in_errors_and_log(config.mask):
         created = _create_missing_topics(config) if create_topics else []
         findings = sorted(checking.check_pipeline(config), key=lambda finding: finding.ok)
         n_failed = sum(not finding.ok for finding in findings)
@@ -60,7 +60,7 @@ def _describe_result(path: Path, n_failed: int, command: str, *, is_running: boo
     if not n_failed and is_running:
         return f"OK: {path} is valid, and its pipeline is running"
     if not n_failed:
-        return f"OK: `streamboost {command} {path}` can begin"
+        return f"OK: {path} is valid; start it with `streamboost {command} {path}`"
     return f"FAILED: {n_failed} part{'s' * (n_failed > 1)} of {path} must be fixed"
 
 
@@ -70,4 +70,4 @@ def _create_missing_topics(config: "Config") -> list[str]:
     from streamboost.pipelines.app.connect import create_topics
 
     created = create_topics(config)
-    return [f"{'topics':<13} ok      {'created ' + ', '.join(created) if created else 'all there'}"]
+    return [f"{'topics':<13} ok      {'created ' + ', '.join(created) if created else 'all exist'}"]

@@ -36,30 +36,29 @@ def control(
     about: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Give the version, the class or the costs that the command needs.",
+            help="The version, class or costs that the command needs.",
             show_default=False,
         ),
     ] = None,
     new: Annotated[
-        bool, typer.Option("--new", help="Allow a class in merge or decide that is not known yet.")
+        bool, typer.Option("--new", help="Allow merge or decide to name a new class.")
     ] = False,
     annotator: Annotated[
-        str | None, typer.Option(help="Name the annotator whose labels retract takes back.")
+        str | None, typer.Option(help="Set the annotator whose labels retract removes.")
     ] = None,
 ) -> None:
     """Send a command to a pipeline for its next batch.
 
-    promote deploys the challenger at once, before the labels have decided. rollback VERSION
+    promote deploys the challenger at once, before its evaluation on labels ends. rollback VERSION
     deploys a kept version (inspect lists them), until a training replaces it: pause first to
     keep it. pause starts no training and keeps the committee; predictions, requests and
     labels continue. resume ends a pause. retrain trains a new committee now. merge CLASS OTHER
     merges a class into another, such as a misspelt one into the correct one. drop CLASS removes a
     class and its labels. Both apply to future labels, too. unmerge CLASS undoes a merge: labels
-    that were given as CLASS get this class again, while their records are kept. retract
-    --annotator NAME takes back all labels of a person so far, and retrains; labels of others on
-    the same records stay. decide
-    costs.TRUE.DECIDED=10 ..., or threshold.CLASS=0.9 ..., replaces [decision] from now on, until
-    the file changes; decide without arguments ends decisions.
+    that were given as CLASS get this class again, while their records are stored. retract
+    --annotator NAME removes all labels of an annotator so far, and retrains; labels of others on
+    the same records stay. decide costs.TRUE.DECIDED=10 ..., or threshold.CLASS=0.9 ..., replaces
+    [decision] until the file changes; decide without arguments ends decisions.
     """
     from streamboost.pipelines.config.compatibility import pipeline_name, refuse_other_pipeline
     from streamboost.pipelines.config.file import load
@@ -71,13 +70,13 @@ def control(
     config = load(path, learner=False)
     state = State(config.state)
     if pipeline_name(state) is None:
-        raise ConfigurationError(f"{config.state} holds no state: run the pipeline first")
+        raise ConfigurationError(f"{config.state} has no pipeline state: run the pipeline first")
     refuse_other_pipeline(config, state)
     order = _build_command(command, about or [], new=new, annotator=annotator)
     with closing(StatusReader(config.state)) as status:
         refuse_unknown_names(config.state, order, status.documents())
     queue_command(config.state, order)
-    print_lines(f"{order}: {config.name} does so with its next batch, running or when it next runs")
+    print_lines(f"{order}: queued; {config.name} applies the command with its next batch")
 
 
 def _build_command(
@@ -95,15 +94,16 @@ def _build_command(
         version = int(arguments[0]) if arguments else None
         return Command(kind, version, new=new, annotator=annotator)
     raise ConfigurationError(
-        f"{kind} {' '.join(arguments)}: rollback takes the number of a version, merge two classes, "
-        "unmerge and drop one, retract --annotator NAME, and the other commands nothing"
+        f"{kind} {' '.join(arguments)}: wrong arguments: rollback needs a version number, merge "
+        "two classes, unmerge and drop one class, retract --annotator NAME, and the other commands "
+        "no argument"
     )
 
 
 def _parse_decision_arguments(arguments: list[str]) -> dict[str, Any]:
-    """Parse arguments such as costs.fraud.ok=10 into the values of [decision], by key.
+    """Parse arguments such as costs.fraud.ok=10 into the keys and values of [decision].
 
-    Raises ConfigurationError if they are no TOML or no valid decision.
+    Raises ConfigurationError if the arguments are not TOML, or not a valid decision.
     """
     import tomllib
 
@@ -115,8 +115,9 @@ def _parse_decision_arguments(arguments: list[str]) -> dict[str, Any]:
         found = {name: table for name, table in section.model_dump().items() if table}
     except ValueError as error:
         raise ConfigurationError(
-            f"decide {' '.join(arguments)}: write costs.TRUE.DECIDED=10 or threshold.CLASS=0.9, "
-            f"names with other characters than letters and digits in quotes ({error})"
+            f"decide {' '.join(arguments)}: give costs.TRUE.DECIDED=10 or threshold.CLASS=0.9, "
+            f"with quotes around names that contain other characters than letters and digits "
+            f"({error})"
         ) from None
     if found:
         from streamboost.evaluation.decisions import Decisions

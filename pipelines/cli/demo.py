@@ -99,7 +99,7 @@ def demo(
         int, typer.Option(min=0, max=65_535, help="Set the port of --serve. 0 selects a free port.")
     ] = 0,
 ) -> None:
-    """Show the pipeline at work on real records.
+    """Compare query strategies on real records.
 
     With `demo FILE --label FIELD`, the records are your own, and a chart shows accuracy over labels
     bought.
@@ -124,8 +124,8 @@ def demo(
     if serve:
         if as_json or html or records or strategy == Strategy.repeat_last:
             raise ConfigurationError(
-                "demo --serve shows one pipeline over records of its own in a browser: leave out "
-                "a file, --json and --html, and give --strategy margin, random or all"
+                "demo --serve runs one pipeline on built-in records: leave out the file, --json "
+                "and --html, and give --strategy margin, random or all"
             )
         _run_live_demo(strategy or Strategy.margin, budget, seed, state, port)
         return
@@ -145,12 +145,12 @@ def _refuse_incomplete_records_options(
 ) -> None:
     if records is not None and label is None:
         raise ConfigurationError(
-            f"demo {records}: which field holds the label is not said: give it as --label FIELD"
+            f"demo {records}: the label field is missing: give it as --label FIELD"
         )
     if records is None and any(one is not None for one in (label, id, encoder, predicted)):
         raise ConfigurationError(
-            "demo: --label, --id, --encoder and --predicted are of a file with your own records: "
-            "name it first, as in `streamboost demo records.jsonl --label is_fraud`"
+            "demo: --label, --id, --encoder and --predicted need a file with your own records: "
+            "give the file first, as in `streamboost demo records.jsonl --label is_fraud`"
         )
 
 
@@ -200,7 +200,8 @@ def _compare_strategies(
         if stream.about:
             messages.print(escape_line(stream.about), markup=False, soft_wrap=True)
         warm_up(messages.print, ["sketch"])
-        with screen.progress_display(messages) as show:
+        n_runs = len({"margin" if one == "repeat_last" else one for one in strategies})
+        with screen.progress_display(messages, n_runs) as show:
 
             def record_progress(progress: demo.RunProgress) -> None:
                 curves.add(progress)
@@ -211,7 +212,9 @@ def _compare_strategies(
             )
             rows += run_strategies(strategies, folder, stream)
     if rows and (lost := len(stream.truth) - min(row.records for row in rows)):
-        messages.print(f"{lost:,} records could not be used: --state keeps their dead letters")
+        messages.print(
+            f"{lost:,} records are invalid: run with --state to store their dead letters"
+        )
     if rows:
         _print_results(
             rows, stream, curves, html, as_json=as_json, draw_curves=labelled_file is not None
@@ -311,8 +314,8 @@ def _run_live_demo(
     with TemporaryDirectory() as temporary:
         folder = state or Path(temporary)
         print_lines(
-            f"a pipeline runs in {folder}; open the link that comes in a browser, answer under "
-            "/label, and stop everything with Ctrl-C"
+            f"a pipeline runs in {folder}: open the following link in a browser, answer requests "
+            "under /label, and stop with Ctrl-C"
         )
         demo_serve.run_live_demo(
             folder,

@@ -28,9 +28,10 @@ def learn(
     log_json: LogJson = False,
     child: Child = "",
 ) -> None:
-    """Learn from the requests of `score` processes.
+    """Train on the labels that `score` requests.
 
-    Only one process learns; if a second one starts, it takes over, as with `run`.
+    Unrequested labels are learned too if they contain their record. Only one process learns: if a
+    second process starts, the first one stops, as with `run`.
     """
     if child:
         exit_when_stdin_closes()
@@ -54,7 +55,7 @@ def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, child: C
     from streamboost.pipelines.app.score import run_scorer
     from streamboost.pipelines.app.warmup import warm_up
     from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.config.masking import mask_secrets
+    from streamboost.pipelines.config.masking import mask_secrets_in_errors_and_log
     from streamboost.pipelines.monitoring import log_format
     from streamboost.pipelines.shutdown import Interrupted
 
@@ -66,13 +67,14 @@ def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, child: C
         with stop.interruptible():
             loading = partial(_log.info, extra={"event": "kernels_loading"})
             warm_up(loading, [str(config.learner_config.settings["committee"]["estimator"])])
-        with mask_secrets(config.mask):
+        with mask_secrets_in_errors_and_log(config.mask):
             _log.info(
                 "%d records predicted", run_scorer(config, stop), extra={"event": "run_stopped"}
             )
     except Interrupted:
         _log.warning(
-            "stopped while it waited: others continue", extra={"event": "stopped_while_waiting"}
+            "stopped while waiting: other scorers continue",
+            extra={"event": "stopped_while_waiting"},
         )
     except StreamBoostError as error:
         if not (log_json or child):

@@ -27,7 +27,7 @@ def export(
         typer.Option(
             "--version",
             min=0,
-            help="The version of the committee, of those kept; the one that serves by default.",
+            help="The version of the committee. Default: the active version.",
             show_default=False,
         ),
     ] = None,
@@ -35,7 +35,7 @@ def export(
         Path | None,
         typer.Option(
             "--output",
-            help="The file to write; NAME-VERSION in the current folder by default.",
+            help="The file to write. Default: NAME-VERSION in the current folder.",
             show_default=False,
         ),
     ] = None,
@@ -43,14 +43,14 @@ def export(
     """Write the committee of a pipeline to a file.
 
     safetensors is the format of Committee.load, onnx that of ONNX Runtime, and lightgbm the text
-    format of LightGBM. The file has the layout of the fields, by which
-    streamboost.export.encode makes the columns of records. The pipeline may be running: the
+    format of LightGBM. The file also has the layout of the fields, with which
+    streamboost.export.encode computes the columns of records. The pipeline may be running: the
     newest checkpoint is exported.
     """
     from streamboost.pipelines.app.export import export as export_to_file
     from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.config.masking import mask_secrets
+    from streamboost.pipelines.config.masking import mask_secrets_in_errors_and_log
 
     config = load(path, learner=False)
-    with mask_secrets(config.mask):
+    with mask_secrets_in_errors_and_log(config.mask):
         print_lines(*export_to_file(config, format.value, version, output))

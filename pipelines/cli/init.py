@@ -59,7 +59,7 @@ def init(
 def _refuse_kafka_and_all_with_label(path: Path, *, kafka: bool, every: bool) -> None:
     if kafka or every:
         raise ConfigurationError(
-            f"init {path} --label: leave out --kafka and --all, which are for other pipelines"
+            f"init {path} --label: leave out --kafka and --all, which --label does not support"
         )
 
 
@@ -68,8 +68,7 @@ def _refuse_records_file_without_label(path: Path, id: str | None, output: Path)
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(_RECORDS) or id is not None or output != DEFAULT_FILE:
         raise ConfigurationError(
-            f"init {path}: which field holds the label of the records is not said: give it as "
-            "--label FIELD"
+            f"init {path}: the label field of the records is missing: give it as --label FIELD"
         )
 
 
@@ -100,6 +99,4 @@ def _write_new_text_file(path: Path, text: str) -> None:
 
 
 def _file_exists_error(path: Path) -> ConfigurationError:
-    return ConfigurationError(
-        f"{path} is there already and is left as it is: name another file, or move it away"
-    )
+    return ConfigurationError(f"{path} already exists: give another file, or move this file away")

@@ -30,7 +30,7 @@ def inspect(
     """
     from streamboost.pipelines.app import inspect as inspection
     from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.config.masking import mask_secrets
+    from streamboost.pipelines.config.masking import mask_secrets_in_errors_and_log
 
     if verify:
         from streamboost.pipelines.app.verify import verify_replay as replay
@@ -38,14 +38,14 @@ def inspect(
         if path.is_dir():
             raise ConfigurationError(f"{path} is a folder: --verify needs the pipeline file")
         config = load(path)
-        with mask_secrets(config.mask):
+        with mask_secrets_in_errors_and_log(config.mask):
             print_lines(replay(config))
         return
     if path.is_dir():
         found = inspection.describe_pipeline(path)
     else:
         config = load(path, learner=False)
-        with mask_secrets(config.mask):
+        with mask_secrets_in_errors_and_log(config.mask):
             found = inspection.describe_pipeline(config.state, config)
     said = json.dumps(found, indent=2) if as_json else inspection.format_description(found)
     print_lines(*said.split("\n"))

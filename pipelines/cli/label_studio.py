@@ -17,17 +17,17 @@ def label_studio(
     ] = False,
     log_json: LogJson = False,
 ) -> None:
-    """Let people answer in Label Studio.
+    """Send requests to annotators in Label Studio.
 
     The bridge copies requests to tasks of the project in [label_studio], and annotations to labels.
     It is a separate process from the pipeline, and continues where it was stopped.
     """
     from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.config.masking import mask_secrets
+    from streamboost.pipelines.config.masking import mask_secrets_in_errors_and_log
     from streamboost.pipelines.label_studio import run as bridge
     from streamboost.pipelines.monitoring import log_format
 
     log_format.configure_logging(as_json=log_json)
     config = load(path)
-    with mask_secrets(config.mask):
+    with mask_secrets_in_errors_and_log(config.mask):
         bridge.run(config, stop_on_signals(b""), once=once)

@@ -55,7 +55,7 @@ def run(
     require_distributed_scoring(load(path))
     if until_idle or upgrade or rebuild:
         raise ConfigurationError(
-            "--until-idle, --upgrade and --rebuild are the learner's: run `streamboost learn` with "
+            "--until-idle, --upgrade and --rebuild are options of `streamboost learn`: run it with "
             "them first, and then `streamboost run --workers`"
         )
     from streamboost.pipelines.app.workers import run_workers
@@ -83,7 +83,7 @@ def run_pipeline(
     from streamboost.pipelines.app.warmup import warm_up
     from streamboost.pipelines.cli.heap import freeze_gc_after_recovery
     from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.config.masking import mask_secrets
+    from streamboost.pipelines.config.masking import mask_secrets_in_errors_and_log
     from streamboost.pipelines.monitoring import log_format
     from streamboost.pipelines.monitoring.run_log import RunLog
     from streamboost.pipelines.shutdown import Interrupted
@@ -99,7 +99,11 @@ def run_pipeline(
             loading = partial(_log.info, extra={"event": "kernels_loading"})
             warm_up(loading, [str(config.learner_config.settings["committee"]["estimator"])])
         line = live.show_status_line(config.state, handler) if report.quiet else nullcontext()
-        with mask_secrets(config.mask), line, freeze_gc_after_recovery() as freezer:
+        with (
+            mask_secrets_in_errors_and_log(config.mask),
+            line,
+            freeze_gc_after_recovery() as freezer,
+        ):
             sequence = assembly.run(
                 config,
                 until_idle=until_idle,

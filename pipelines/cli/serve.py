@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
-_GIVEN_UP = b"stopped while it waited: the next `streamboost serve` writes the labels that wait\n"
+_GIVEN_UP = b"stopped while waiting: the next `streamboost serve` writes the pending labels\n"
 
 
 def serve(
@@ -63,13 +63,13 @@ def serve(
         typer.Option(help="End the login sessions of this user, and exit. Repeatable."),
     ] = None,
 ) -> None:
-    """Show pipelines in a browser, and take labels there.
+    """Show pipelines and label records in a browser.
 
     The server is a separate process: if it fails, the pipelines continue.
     """
     import signal
 
-    from streamboost.pipelines.config.masking import mask_secrets
+    from streamboost.pipelines.config.masking import mask_secrets_in_errors_and_log
     from streamboost.pipelines.monitoring import log_format
 
     try:
@@ -90,7 +90,7 @@ def serve(
     configs = [served.find_config(path) for path in paths]
     with ExitStack() as hidden:
         for config in configs:
-            hidden.enter_context(mask_secrets(config.mask))
+            hidden.enter_context(mask_secrets_in_errors_and_log(config.mask))
         if log_out:
             for name, ended in server.log_out_users(configs, log_out).items():
                 print_lines(f"{name}: {ended} logins ended")

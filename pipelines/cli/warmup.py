@@ -13,4 +13,4 @@ def warmup() -> None:
     from streamboost.pipelines.app.warmup import warm_up
 
     seconds = warm_up(partial(print_block, file=sys.stderr))
-    print_lines(f"all kernels are compiled and kept; it took {seconds:.1f} s")
+    print_lines(f"all kernels are compiled and cached; this took {seconds:.1f} s")

@@ -50,13 +50,13 @@ def find_contradictions(
 def _check_monitor_encryption(sections: Sections) -> list[Problem]:
     section = sections.monitor
     if (section.certificate is None) != (section.key is None):
-        return [Problem("monitor", "certificate", "belongs with key: give both or none")]
+        return [Problem("monitor", "certificate", "needs key, and key needs it: set both or none")]
     is_open = section.certificate is None and not section.allow_insecure_http
     if is_open and section.host not in ("127.0.0.1", "::1", "localhost"):
         text = (
-            f"{section.host} can be reached by other machines, which could read the token of "
-            "/metrics without https: give certificate and key, or allow_insecure_http = true where "
-            "the network is protected otherwise"
+            f"other machines can reach {section.host}, and could read the token of /metrics "
+            "without https: set certificate and key, or allow_insecure_http = true if the network "
+            "is protected in another way"
         )
         return [Problem("monitor", "host", text)]
     return []
@@ -64,7 +64,7 @@ def _check_monitor_encryption(sections: Sections) -> list[Problem]:
 
 def _check_pipeline_name(tables: Mapping[str, Any]) -> list[Problem]:
     if variable_names(tables["pipeline"]["name"]):
-        text = "is what the state is found by: write it out, without a variable"
+        text = "must not depend on a variable, as the name identifies the state: write the name"
         return [Problem("pipeline", "name", text)]
     return []
 
@@ -83,7 +83,7 @@ def _check_schema_and_label_fields(sections: Sections) -> list[Problem]:
     if sections.source.on_conflict != "last":
         problems.append(Problem("source", "on_conflict", "is for labels: put it under [labels]"))
     if getattr(sections.labels, "id_from", "field") != "field":
-        text = 'is for records: labels name theirs by a field, or come among them ("inline")'
+        text = "is for records: delete it, as a label message names its record in a field"
         problems.append(Problem("labels", "id_from", text))
     try:
         sections.build_schema()
@@ -95,7 +95,7 @@ def _check_schema_and_label_fields(sections: Sections) -> list[Problem]:
 
 
 def _check_endpoint_locations(sections: Sections, context: ConnectorContext) -> list[Problem]:
-    """Return a problem for each section whose file or stream is another's, or a state file."""
+    """Return a problem for each section whose location another section has, or is a state file."""
     state, log = (os.path.realpath(path) for path in (context.log.parent, context.log))
     taken: list[tuple[StreamLocation, str]] = []
     problems = []
@@ -106,14 +106,14 @@ def _check_endpoint_locations(sections: Sections, context: ConnectorContext) -> 
         other = next((other for there, other in taken if place.overlaps(there)), None)
         # A file of labelled records may be both the source of records and the oracle.
         if other is not None and not (name == "labels" and sections.labels.outputs_read_by_oracle):
-            text = f"this is also the place of [{other}]: give each its own"
+            text = f"has the same location as [{other}]: set a separate location for each"
             if (name, other, sections.source.connector) == ("labels", "source", "files"):
                 text += ', or let the records answer requests: connector = "oracle"'
             problems.append(Problem(name, None, text))
         taken.append((place, name))
         is_ours = Path(place.system).is_relative_to(state)
         if name in OUTPUTS and is_ours and (place.system != log or place.stream is None):
-            text = "lies in the state folder, whose files are the pipeline's own: name another"
+            text = "is in the state folder, which is reserved for the pipeline: set another path"
             problems.append(Problem(name, "path", text))
     return problems
 
@@ -128,7 +128,7 @@ def _check_location_of_checkpoint_copies(
     place = os.path.realpath(context.resolve_path(copy))
     if not Path(place).is_relative_to(os.path.realpath(context.log.parent)):
         return []
-    text = "lies in the state folder, with which it would be lost: name another"
+    text = "is in the state folder, and would be lost with it: set another folder"
     return [Problem("pipeline", "checkpoint_copy", text)]
 
 
@@ -137,7 +137,7 @@ def _check_retention_of_journal(sections: Sections) -> list[Problem]:
     is_in_kafka = sections.kafka is not None and sections.kafka.transactions
     if not is_in_kafka or not isinstance(sections.pipeline.retention, int):
         return []
-    text = 'the journal in Kafka is kept for a time: give one, such as "30d"'
+    text = 'must be a time if the journal is in Kafka: set a time such as "30d"'
     return [Problem("pipeline", "retention", text)]
 
 
@@ -159,9 +159,9 @@ def _check_oracle_inputs_and_delay(sections: Sections) -> list[Problem]:
         ]
     elif labels.outputs_read_by_oracle and sections.source.position_unit is not None:
         text = (
-            f'must not be "river" while [source] is "{sections.source.connector}": its delay '
-            "counts records, and the position there counts something else; read the records from "
-            '"river" or "sqlite"'
+            f'must not be "river" if [source] is "{sections.source.connector}": its delay counts '
+            "records, but positions of this source are not numbers of records. Read the records "
+            'from "river" or "sqlite"'
         )
         problems.append(Problem("labels", "connector", text))
     return problems
@@ -171,14 +171,17 @@ def _check_oracle_delay(sections: Sections, labels: OracleSection) -> Iterator[s
     """Yield a text if the oracle's delay cannot be measured, or its labels come too late."""
     if labels.is_delay_duration and sections.schema_.time is None:
         yield (
-            f"is {labels.delay!r} by the records' own times: name their field as [schema] time, or "
-            "write a number of records"
+            f"is the duration {labels.delay!r}, which needs the time of each record: set [schema] "
+            "time to the time field, or set delay to a number of records"
         )
     key, waits = "[pipeline] join_window", sections.pipeline.join_window
     if labels.answer == "requested":
         key, waits = "[requests] expires_after", sections.requests.expires_after
     if isinstance(waits, int) and isinstance(labels.delay, int) and labels.delay >= waits:
-        yield f"is {labels.delay} records, after which nobody waits for a label: raise {key}"
+        yield (
+            f"is {labels.delay} records, so every label arrives after {key} ({waits} records) has "
+            f"ended: set {key} to more than {labels.delay}"
+        )
 
 
 def _check_kafka_topics_and_options(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]:
@@ -189,13 +192,13 @@ def _check_kafka_topics_and_options(sections: Sections, tables: Mapping[str, Any
         if isinstance(getattr(sections, name), KafkaTopic)
     ]
     if sections.kafka is None:
-        text = 'this section is missing; write [kafka] and bootstrap_servers = "host:port"'
+        text = 'this section is missing: add [kafka] with bootstrap_servers = "host:port"'
         return [Problem("kafka", None, text)] if topics else []
     if not topics:
-        return [Problem("kafka", None, 'no section has connector = "kafka": leave this one out')]
+        return [Problem("kafka", None, 'no section has connector = "kafka": delete [kafka]')]
     problems = [Problem("kafka", key, text) for key, text in sections.kafka.rejected_options()]
     if f"{sections.pipeline.name}.journal" in topics:
-        text = "is the topic of the pipeline's own journal: name another"
+        text = "has an input or output in the topic of the pipeline's journal: set another topic"
         problems.append(Problem("kafka", None, text))
     for key, value in tables["kafka"].items():
         if key.endswith("password") and not variable_names(str(value)):
@@ -209,14 +212,15 @@ def _check_message_formats(sections: Sections, tables: Mapping[str, Any]) -> Ite
     registry = sections.schema_registry
     if registry is None:
         for name in (name for name, format in found.items() if format != "json"):
-            text = "has schemas in a registry: write [schema_registry] and its url"
+            text = "needs a schema registry: add [schema_registry] with its url"
             yield Problem(name, "format", text)
         return
     if set(found.values()) == {"json"}:
-        text = 'no section has format = "avro" or "json-schema": leave this one out'
+        text = 'no section has format = "avro" or "json-schema": delete [schema_registry]'
         yield Problem("schema_registry", None, text)
     if (registry.username is None) != (registry.password is None):
-        yield Problem("schema_registry", "username", "belongs with password: give both or none")
+        text = "needs password, and password needs it: set both or none"
+        yield Problem("schema_registry", "username", text)
     password = str(tables["schema_registry"].get("password", ""))
     if password and not variable_names(password):
         yield Problem("schema_registry", "password", _SECRET)
@@ -251,7 +255,7 @@ def _check_settings_of_external_models(
         if not getattr(sections, name):
             continue
         if sections.schema_.numeric != "auto":
-            text = "reads fields as they come: leave [schema] numeric out, or name [schema.fields]"
+            text = "reads all fields: delete [schema] numeric, or declare [schema.fields] instead"
             yield Problem(name, None, text)
         is_pool = isinstance(query, dict) and query.get("mode") == "pool"
         if is_pool and name != "features":
@@ -266,7 +270,7 @@ def _check_settings_of_external_models(
             text = "is refused with [model] prediction_field: that system decides; leave it out"
             yield Problem("decision", None, text)
         if model.river and isinstance(query, dict) and query.get("strategy") == "vote_entropy":
-            text = "needs votes, which a River classifier does not show: choose another"
+            text = "needs votes, which a River classifier does not return: set another strategy"
             yield Problem("query", "strategy", text)
 
 
@@ -282,20 +286,20 @@ def _check_initial_data(sections: Sections, context: ConnectorContext) -> list[P
     A committee in [initial_data] is also a problem if River models or transformers are configured.
     """
     reasons = {
-        "model": "it serves in the committee's place",
-        "features": "nobody knows what columns it will make",
+        "model": "it replaces the committee",
+        "features": "its columns are unknown",
     }
     for name, why in reasons.items():
         if sections.initial_data.committee is not None and getattr(sections, name):
-            text = f"is what a committee begins with, and [{name}] is River's: {why}; leave one out"
+            text = f"cannot be combined with River's [{name}], as {why}: delete one of them"
             return [Problem("initial_data", "committee", text)]
     known = sections.initial_data.file_input
     if known is None:
         return []
     if known.path == STDIN:
-        text = "must be a file, which a replay can read again, and is standard input"
+        text = "must be a file, not standard input, which a replay cannot read again"
         return [Problem("initial_data", "path", text)]
-    text = "this is also the place of [initial_data]: give each its own"
+    text = "has the same location as [initial_data]: set a separate location for each"
     places = {name: getattr(sections, name).location(context) for name in OUTPUTS}
     return [
         Problem(name, None, text)

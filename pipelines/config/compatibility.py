@@ -1,5 +1,7 @@
 """Test whether a changed configuration is compatible with an existing state.
 
+This includes schema evolution: fields that are added to [schema.fields].
+
 Keys that may change between two runs on the same state:
 
 - [pipeline]: `state` (the folder may be moved), `batch_records`, `batch_labels`, `poll_interval`,
@@ -69,17 +71,17 @@ _OMITTED_DEFAULTS = {
     "labels": ("fields", "on_conflict"),
     "initial_data": ("committee",),
 }
-"""Keys that are absent if they have their default."""
+"""Maps a section to its keys that are not stored if they have their default."""
 
 _PATHS = {"": ("path",), "initial_data": ("path", "committee")}
-"""Keys that name a file or folder, by section; "" for all others."""
+"""Maps a section to its keys that name a file or folder; "" is for all other sections."""
 
 _ITERATIONS = 100_000
 """Iterations of the fingerprint's hash (PBKDF2), which make guesses of secrets expensive."""
 
 
 def unchangeable_settings(config: Config) -> Tables:
-    """Return the settings that must not change between runs, by section, with secrets masked.
+    """Return the sections with only the settings that must not change between runs, secrets masked.
 
     The result includes [schema.fields], to which fields may only be added.
     """
@@ -147,18 +149,18 @@ def verify_compatibility(config: Config, state: State, *, begun: bool) -> bool:
     if begun and not state.has_files:
         again = f"`streamboost {'learn' if config.is_distributed else 'run'} --rebuild`"
         raise StateError(
-            f"{state.path} is empty, though batches of {config.name} are committed: put it back "
-            f"from a copy, or have it made again from the journal by {again}"
+            f"{state.path} is empty, although batches of {config.name} are committed: restore the "
+            f"folder from a copy, or rebuild it from the journal by {again}"
             + (
-                "; to start with an empty state, give another [pipeline] name"
+                "; to start with an empty state, set another [pipeline] name"
                 if config.commits_to_kafka
                 else ""
             )
         )
     if begun and not kept:
         raise StateError(
-            f"{state.path / 'fingerprint'} is missing, so nobody can tell whether this state was "
-            f"made by this configuration: put it back from a copy. "
+            f"{state.path / 'fingerprint'} is missing, so this state cannot be compared with the "
+            f"configuration: put the file back from a copy. "
             f"{state.empty_state_instruction()}"
         )
     if begun and not same:
@@ -205,7 +207,7 @@ def refuse_other_pipeline(config: Config, state: State) -> None:
     if (name := pipeline_name(state)) not in (None, config.name):
         raise StateError(
             f"{state.path} is the state of the pipeline {name!r}, and this is {config.name!r}: "
-            "name the file of that pipeline"
+            "give the file of that pipeline"
         )
 
 
@@ -215,7 +217,7 @@ def commits_to_kafka(state: State) -> bool:
 
 
 def position_units(state: State) -> dict[str, str]:
-    """Return the unit of each source's positions ("records", "bytes", ...), by source name."""
+    """Map each source name to the unit of its positions ("records", "bytes", ...)."""
     kept = _load_stored_config(state)
     units = {"records": "records", "labels": "labels", "commands": "commands"}
     sources = (("records", "source", "input"), ("labels", "labels", "labels"))
@@ -238,7 +240,7 @@ def _remove_changeable_settings(config: Config, tables: Tables) -> Tables:
 
 
 def _changeable_keys(config: Config) -> dict[str, set[str]]:
-    """Return the keys that may change between two runs on one state, by section."""
+    """Return a mapping from each section to its keys that may change between runs on one state."""
     read = {key for section in section_classes("input") for key in section.changeable}
     outputs = (*section_classes("output"), *section_classes("predictions"))
     written = {key for section in outputs for key in section.model_fields}
@@ -300,7 +302,7 @@ def _incompatible_error(config: Config, state: State, changes: list[str]) -> Sta
 def _describe_changes(config: Config, state: State, stored: Tables) -> list[str]:
     """Return a text for each setting of `config` that differs from the `stored` configuration."""
     if not stored:
-        return [f"{state.config} cannot be read, so what has changed is not known"]
+        return [f"{state.config} cannot be read, so the changes are unknown"]
     changes = []
     for section, values in _remove_changeable_settings(config, config.written).items():
         known = stored.get(section, {})
@@ -320,7 +322,7 @@ def _describe_changes(config: Config, state: State, stored: Tables) -> list[str]
     changes += [f"[{section}] was set and is not" for section in sorted(left)]
     names = ", ".join(config.variables.names)
     if changes or not names:
-        return changes or ["its paths lead elsewhere now"]
+        return changes or ["its paths refer to other files now"]
     return [f"an environment variable it names ({names}) has another value"]
 
 

@@ -52,20 +52,20 @@ def unsupported_settings(sections: Sections) -> Iterator[Problem]:
             text = f'must be "kafka" {_WITH}: a consumer group shares its topics'
             yield Problem(name, "connector", text)
         if getattr(getattr(sections, name), "format", "json") != "json":
-            text = f'must be "json" {_WITH}: scorers read and write plain JSON alone'
+            text = f'must be "json" {_WITH}: scorers read and write only plain JSON'
             yield Problem(name, "format", text)
     for section in ("model", "shadow_models", "features"):
         if getattr(sections, section):
-            text = f"is refused {_WITH}: scorers hold committees alone; leave this section out"
+            text = f"is not supported {_WITH}: scorers only have committees. Delete this section"
             yield Problem(section, None, text)
     if sections.decision_parameters:
         text = (
-            f"is refused {_WITH}: scorers do not report what decisions cost; leave this section "
-            "out, and decide by `probabilities` of [predictions]"
+            f"is not supported {_WITH}: scorers do not report the costs of decisions. Delete this "
+            "section, and decide by `probabilities` of [predictions]"
         )
         yield Problem("decision", None, text)
     if sections.kafka is not None and not sections.kafka.transactions:
-        text = f"must be true {_WITH}, where nothing else keeps positions"
+        text = f"must be true {_WITH}, as only these transactions store positions"
         yield Problem("kafka", "transactions", text)
     spans = {
         ("pipeline", "join_window"): sections.pipeline.join_window,
@@ -74,8 +74,8 @@ def unsupported_settings(sections: Sections) -> Iterator[Problem]:
     for (section, key), span in spans.items():
         if isinstance(span, int):
             text = (
-                f"counts {span} records, which nobody counts over all partitions where [pipeline] "
-                f'scoring is "distributed": write a time such as "15m"'
+                f"is {span} records, but must be a time {_WITH}, as partitions are not counted "
+                'together: set a time such as "15m"'
             )
             yield Problem(section, key, text)
 
@@ -91,15 +91,15 @@ def unsupported_learner_settings(
         return
     query, schedule, committee = (settings[name] for name in ("query", "schedule", "committee"))
     if query.get("mode") == "pool":
-        text = f'must be "stream" {_WITH}: no scorer sees the pool of all partitions'
+        text = f'must be "stream" {_WITH}: no scorer has the pool of all partitions'
         yield Problem("query", "mode", text)
     if query.get("initial_credit"):
-        text = f"must be 0 {_WITH}: each partition has a ledger of its own, and none can repay"
+        text = f"must be 0 {_WITH}: partitions have separate budgets, and cannot repay a credit"
         yield Problem("query", "initial_credit", text)
     if query.get("relabel") and query.get("selection", "probability") != "probability":
         text = (
-            f'needs selection = "probability" {_WITH}: the others spend in partitions what the '
-            "learner needs"
+            f'needs selection = "probability" {_WITH}: with other selections, partitions spend '
+            "the budget that the learner needs for relabel requests"
         )
         yield Problem("query", "relabel", text)
     if committee["label_lags"]:
@@ -110,13 +110,13 @@ def unsupported_learner_settings(
     named = ["all"] if isinstance(named, str) else named
     if unheld := [name for name in named if name not in HELD]:
         text = (
-            f"names {', '.join(unheld)} {_WITH}, but scorers hold {', '.join(HELD)} alone: the "
-            "others go by every label at once; leave them out"
+            f"must not have {', '.join(unheld)} {_WITH}: these experts need every label at once, "
+            f"and scorers only have {', '.join(HELD)}. Delete the others"
         )
         yield Problem("committee", "experts", text)
     if schedule.get("correction_rounds"):
         text = f"must be 0 {_WITH}: scorers do not see every label"
         yield Problem("schedule", "correction_rounds", text)
     if schedule.get("on_drift") not in (None, "none") and schedule.get("drift_signal") != "error":
-        text = f'must be "error" {_WITH}: the learner sees the margins of those asked about alone'
+        text = f'must be "error" {_WITH}: the learner only has the margins of requested records'
         yield Problem("schedule", "drift_signal", text)

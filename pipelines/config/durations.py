@@ -1,16 +1,21 @@
-"""Stream time, window sizes in records or time, and a clock that pauses during backlogs."""
+"""Window sizes, and the clocks that measure windows.
+
+The clocks are a record count with the processing time, and a clock that pauses during a backlog or
+a stop."""
 
 import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["PausableClock", "StreamTime", "WindowSize"]
+__all__ = ["PausableClock", "RecordAndBatchTime", "WindowSize"]
 
 _MILLISECONDS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-class StreamTime(NamedTuple):
-    """Time of the stream: the number of records so far, and the processing time."""
+class RecordAndBatchTime(NamedTuple):
+    """Number of records so far, with the processing time.
+
+    This is not the stream time of Kafka Streams, which is an event time."""
 
     records: int
     batch_time_ms: int
@@ -45,13 +50,13 @@ class WindowSize:
             return f"{self.records} records"
         return f"{(self.milliseconds or 0) / 1000:g} seconds"
 
-    def has_elapsed(self, since: StreamTime, now: StreamTime) -> bool:
+    def has_elapsed(self, since: RecordAndBatchTime, now: RecordAndBatchTime) -> bool:
         """Return whether a window that began at `since` has ended at `now`."""
         if self.records is not None:
             return now.records - since.records >= self.records
         return now.batch_time_ms - since.batch_time_ms >= (self.milliseconds or 0)
 
-    def end_time_ms(self, since: StreamTime) -> int | None:
+    def end_time_ms(self, since: RecordAndBatchTime) -> int | None:
         """Return the processing time in ms at which a window that began at `since` ends.
 
         Returns None if the window counts records.
@@ -61,32 +66,34 @@ class WindowSize:
 
 @dataclass(slots=True)
 class PausableClock:
-    """Clock of stream time that pauses while a backlog is read or the pipeline is stopped.
+    """Clock that pauses while a backlog is read or the pipeline is stopped.
 
-    `stream_start` is the time of this clock. Windows measured by it do not end during a pause.
+    Windows that this clock measures do not end during a pause. `active_time` is the time without
+    pauses.
     """
 
-    stream_start: StreamTime
-    start: StreamTime
-    """Stream time at the newest `advance`, including pauses."""
+    active_time: RecordAndBatchTime
+    advanced_at: RecordAndBatchTime
+    """Time at the newest `advance`, including pauses."""
 
-    def advance(self, now: StreamTime, *, records: bool, time: bool) -> None:
+    def advance(self, now: RecordAndBatchTime, *, records: bool, time: bool) -> None:
         """Advance to `now`.
 
         Without `records`, the number of records pauses. Without `time`, the processing time pauses.
         """
-        self.stream_start = StreamTime(
-            self.stream_start.records + records * (now.records - self.start.records),
-            self.stream_start.batch_time_ms + time * (now.batch_time_ms - self.start.batch_time_ms),
+        self.active_time = RecordAndBatchTime(
+            self.active_time.records + records * (now.records - self.advanced_at.records),
+            self.active_time.batch_time_ms
+            + time * (now.batch_time_ms - self.advanced_at.batch_time_ms),
         )
-        self.start = now
+        self.advanced_at = now
 
-    def stream_time_at(self, now: StreamTime) -> StreamTime:
-        """Return the stream time of an event at `now`, with pauses left out.
+    def active_time_at(self, now: RecordAndBatchTime) -> RecordAndBatchTime:
+        """Return the time of an event at `now`, without pauses.
 
         The call must come before `advance(now)`.
         """
-        return StreamTime(
-            self.stream_start.records + now.records - self.start.records,
-            self.stream_start.batch_time_ms,
+        return RecordAndBatchTime(
+            self.active_time.records + now.records - self.advanced_at.records,
+            self.active_time.batch_time_ms,
         )

@@ -23,7 +23,7 @@ def configured_output_rules(config: Config, known: Schema) -> dict[str, Any]:
     """Return the pipeline file's rules for labels and predictions (`changeable_settings`).
 
     `known` is the state's schema. Raises ConfigurationError if the classes in the file do not match
-    its label type.
+    the schema's label type.
     """
     classes, shown = config.sections.schema_.classes, config.sections.predictions
     told = replace(known, include=shown.include, probabilities=shown.probabilities)
@@ -44,8 +44,8 @@ def forbidden_field_changes(
     named = config.sections.build_schema().named
     if isinstance(known.fields, str):
         if named:
-            numbers = "the numbers that the first records showed"
-            changes.append(f"[schema.fields] is new, and this state reads {numbers} alone")
+            numbers = "the number fields of the first records"
+            changes.append(f"[schema.fields] is new, and this state reads only {numbers}")
         return changes
     before = dict(field_declarations(old.get("schema", {}).get("fields", {})))
     for name, given in before.items():

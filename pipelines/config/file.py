@@ -141,7 +141,7 @@ def _core_count() -> int:
 
 
 def load(path: str | os.PathLike[str], *, learner: bool = True) -> Config:
-    """Load and validate a pipeline file; ConfigurationError with all problems if invalid.
+    """Load and validate a pipeline file; ConfigurationError lists all problems of an invalid file.
 
     Without `learner`, the sections of the learner are skipped. This saves about a second.
     """
@@ -149,14 +149,14 @@ def load(path: str | os.PathLike[str], *, learner: bool = True) -> Config:
     try:
         # Opening a pipe would wait for its writer; a folder is reported below.
         if not path.is_file() and not path.is_dir() and path.exists():
-            raise ConfigurationError(f"{path}: is not a regular file; name the pipeline file")
+            raise ConfigurationError(f"{path}: is not a regular file; give the pipeline file")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigurationError(
-            f"{path}: there is no such file; `streamboost init {path}` writes one to start from"
+            f"{path}: there is no such file; create a pipeline file with `streamboost init {path}`"
         ) from None
     except IsADirectoryError:
-        raise ConfigurationError(f"{path}: is a folder; name the pipeline file") from None
+        raise ConfigurationError(f"{path}: is a folder; give the pipeline file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: cannot be read as text: {error}") from error
     try:
@@ -222,7 +222,8 @@ def _build_learner_settings(
     if not all(isinstance(table, dict) for table in tables.values()):
         return None
     begun = values.get("initial_data", {})
-    built = build_learner_config(tables, is_begun=isinstance(begun, dict) and "committee" in begun)
+    has_committee = isinstance(begun, dict) and "committee" in begun
+    built = build_learner_config(tables, has_initial_committee=has_committee)
     if not isinstance(built, LearnerConfig):
         problems += built
         return None

@@ -77,7 +77,7 @@ NOT_IN_A_FILE = {
 
 @dataclass(frozen=True, slots=True)
 class LearnerConfig:
-    """Parts of a learner; `settings` are their sections in a pipeline file, with defaults."""
+    """Configuration of a learner; `settings` are its sections of a pipeline file, with defaults."""
 
     label_lags: int
     calibrate: bool
@@ -95,7 +95,7 @@ class LearnerConfig:
         on_conflict: str = "last",
         encoders: SentenceEncoders | None = None,
     ) -> StreamLearner:
-        """Return an untrained learner of these parts; `seed` seeds its random numbers.
+        """Return an untrained learner with this configuration; `seed` seeds its random numbers.
 
         `on_conflict` is the value of [labels] on_conflict. `encoders` loads the sentence encoders
         of fields.
@@ -120,12 +120,12 @@ class LearnerConfig:
 
 
 def build_learner_config(
-    sections: Mapping[str, Mapping[str, Any]], *, is_begun: bool = False
+    sections: Mapping[str, Mapping[str, Any]], *, has_initial_committee: bool = False
 ) -> LearnerConfig | list[Problem]:
-    """Return the learner's parts, built from its sections, or all problems if one is invalid.
+    """Build the learner configuration from its sections of the pipeline file.
 
-    `is_begun` is whether the learner has an initial committee, which changes the defaults of
-    [schedule].
+    If a section is invalid, all problems are returned instead. `has_initial_committee` is whether
+    [initial_data] names a committee, which changes the defaults of [schedule].
     """
     problems: list[Problem] = []
     committee, query = dict(sections["committee"]), dict(sections["query"])
@@ -146,7 +146,11 @@ def build_learner_config(
     if strategy == "all":
         fixed = EVERY_LABEL
         problems += [
-            Problem("query", key, 'strategy "all" buys every label: leave this key out')
+            Problem(
+                "query",
+                key,
+                'does not apply to strategy "all", which requests every label: delete this key',
+            )
             for key in sorted(fixed.keys() & query.keys())
         ]
     known = KINDS[kind]().get_params()
@@ -154,7 +158,7 @@ def build_learner_config(
         "committee", partial(_build_estimator, kind, lags), committee, problems, known
     )
     working_set = _build_learner_part("working_set", WorkingSet, sections["working_set"], problems)
-    given = {**(_BEGUN if is_begun else {}), **sections["schedule"]}
+    given = {**(_BEGUN if has_initial_committee else {}), **sections["schedule"]}
     schedule = _build_learner_part("schedule", Schedule, given, problems)
     asked = _build_learner_part("query", partial(QueryConfig, **fixed), query, problems)
     if (
@@ -192,9 +196,9 @@ def check_pool_window(query: QueryConfig, join_window: WindowSize) -> list[Probl
         Problem(
             "query",
             "mode",
-            f'"pool" asks for any of the newest {query.window} records, which [pipeline] '
-            f"join_window ({join_window}) may not hold: give it a number of records, at least "
-            "[query] window",
+            f'"pool" may request any of the newest {query.window} records, but [pipeline] '
+            f"join_window ({join_window}) may be shorter: set join_window to a number of records, "
+            "at least [query] window",
         )
     ]
 

@@ -11,7 +11,7 @@ from functools import partial
 from streamboost.errors import StreamBoostError
 from streamboost.escaping import escape_block
 
-__all__ = ["Mask", "mask_errors", "mask_secrets"]
+__all__ = ["Mask", "mask_errors", "mask_secrets_in_errors_and_log"]
 
 Mask = Callable[[str], str]
 """Function that replaces secrets in a text."""
@@ -27,7 +27,7 @@ def mask_errors(mask: Mask) -> Iterator[None]:
 
 
 @contextmanager
-def mask_secrets(mask: Mask) -> Iterator[None]:
+def mask_secrets_in_errors_and_log(mask: Mask) -> Iterator[None]:
     """Context manager that masks secrets in errors from its body, and in the log meanwhile.
 
     Tracebacks are masked too: those in the log, those of failed threads, and that of an unexpected

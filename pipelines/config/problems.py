@@ -59,9 +59,12 @@ _INSTEAD = {
     '[schema.fields], with a line such as ts = { type = "time", zone = "Europe/Berlin" }': "zone "
     "timezone tz time_zone",
 }
-"""Keys of [schema] by frequently guessed names."""
+"""Maps the setting of [schema] to write instead (a format string) to frequently guessed names of
+this setting."""
 
-_DELETED = {("schedule", "at_limit"): "delete it, as a full committee is always retrained"}
+_DELETED = {
+    ("schedule", "at_limit"): "delete it, as a committee at max_estimators is always retrained"
+}
 """Deleted keys, and the remedy."""
 
 _FORMER_SECTIONS = {"bootstrap": "initial_data", "rivals": "shadow_models"}

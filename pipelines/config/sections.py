@@ -157,7 +157,7 @@ class SchemaSection(Section):
 
     @property
     def declared_fields(self) -> dict[str, Any]:
-        """The declarations of fields in [schema.fields], by dotted path."""
+        """The declarations of fields in [schema.fields], keyed by dotted path."""
         return dict(field_declarations(self.fields))
 
 
@@ -261,7 +261,7 @@ class ShadowModelSection(Section):
 
 
 class FeaturesSection(Section):
-    """[features]: a River transformer that makes the fields, or an object with the same methods."""
+    """[features]: a River transformer that computes fields, or an object with the same methods."""
 
     river: Text = Field(description='factory of the River object, as "module:function"')
 
@@ -332,7 +332,7 @@ class Sections(Section):
 
     @property
     def decision_parameters(self) -> dict[str, Any]:
-        """The parameters of [decision], by name; empty: no decisions are made."""
+        """The parameters of [decision], keyed by name; empty: no decisions are made."""
         given = {} if self.decision is None else self.decision.model_dump()
         return {name: table for name, table in given.items() if table}
 

@@ -205,9 +205,12 @@ def throughput_curves(view: StatusSnapshot) -> Curves:
         Series("records", records, "series-1"),
         Series("labels", labels, "series-2", dash="dashed"),
     )
-    summary = (
-        f"{_last_value_text(records)} records and {_last_value_text(labels)} labels per second."
+    seconds, n_records, n_labels = (
+        sum(point.get(key) or 0 for point in view.points)
+        for key in ("seconds", "records", "labels")
     )
+    means = (number_text(float(f"{n / (seconds or 1):.2g}")) for n in (n_records, n_labels))
+    summary = "Mean in the time range: {} records and {} labels per second.".format(*means)
     return _count_curves(view, series, summary, integer_axis=False)
 
 

@@ -20,10 +20,11 @@ from streamboost.pipelines.status.formatting import (
 from streamboost.pipelines.status.reader import LabelledPrediction
 
 __all__ = [
+    "ABOUT_SHIFTS",
     "accuracy_change_text",
     "distribution_table",
+    "drift_tile",
     "feature_drift_table",
-    "feature_table",
     "find_shifted_feature",
     "has_enough_records",
     "largest_shift_text",
@@ -59,6 +60,16 @@ def shifted_features(view: StatusSnapshot) -> list[str]:
 def has_enough_records(view: StatusSnapshot) -> bool:
     """Return whether this run has enough records for a PSI (population stability index)."""
     return bool(view.document("features").get("records", RECORDS) >= RECORDS)
+
+
+def drift_tile(view: StatusSnapshot) -> tuple[str, str]:
+    """Return the number of shifted features, and the feature with the largest PSI, as texts."""
+    names, known = shifted_features(view), view.document("features").get("features") or ()
+    known = [one for one in known if one.get("psi") is not None]
+    if not known or not (names or has_enough_records(view)):
+        return NOTHING, "too few records"
+    most = max(known, key=lambda one: float(one["psi"]))
+    return number_text(len(names)), f"shifted; largest PSI: {psi_text(most['psi'])}, {most['name']}"
 
 
 def shift_summary(view: StatusSnapshot) -> str:
@@ -174,59 +185,48 @@ def _peak_psi_text(view: StatusSnapshot, feature: Mapping[str, Any]) -> str:
     return f" (largest PSI {psi_text(feature['peak'])}, importance {share}{little})"
 
 
-_ABOUT_SHIFTS = (
-    f" A feature counts as shifted at a PSI of {SHIFTED} or more. Detection lags, because the "
-    f"window of {RECORDS:,} records still holds old records. The start is estimated as the best "
-    f"change point, or as the last time the PSI was below {SHIFTED / 2}, if that is earlier."
+ABOUT_SHIFTS = (
+    "Population stability index (PSI) of the newest records against reference records. A feature "
+    f"counts as shifted at a PSI of {SHIFTED} or more. Detection lags, because the window of "
+    f"{RECORDS:,} records still holds old records. The start is estimated as the best change "
+    f"point, or as the last time the PSI was below {SHIFTED / 2}, if that is earlier."
 )
 
 
 def show_features(
     view: StatusSnapshot, chosen_feature: str | None, evidence: Sequence[LabelledPrediction] = ()
 ) -> None:
-    """Show the table of all features, and the details of `chosen_feature`.
+    """Show the details of `chosen_feature`.
 
     If it is None or not known, the feature with the largest PSI times importance is shown.
     `evidence` are the answered label requests, in arrival order of the records. They show whether
     accuracy changed when the feature shifted.
     """
-    table = feature_table(view)
-    names = [one["name"] for one in sort_features_by_shift(view, "peak")]
-    chosen_feature = chosen_feature if chosen_feature in names else names[0] if names else None
-    if table.rows:
-        with Tag("section", classes="panel whole", aria_label="Since the start", id="farthest"):
-            Tag("p", largest_shift_text(view), "summary")
-    if chosen_feature is not None and table.rows:
-        with Tag("section", classes="panel whole", aria_labelledby="one-title", id="one"):
-            Tag("h2", chosen_feature, id="one-title")
-            show_summary_and_table(distribution_table(view, chosen_feature))
-            curves = psi_curves(view, chosen_feature)
-            Tag("p", curves.summary, "summary" if curves.times else "summary empty")
-            if (one := find_shifted_feature(view, chosen_feature)) and (
-                said := accuracy_change_text(one, evidence)
-            ):
-                Tag("p", said, "summary")
-            if curves.times:
-                Chart().show_curves(f"PSI of {chosen_feature}", curves)
-    with Tag("section", classes="panel whole", aria_labelledby="every-title", id="every"):
-        Tag("h2", "All features", id="every-title")
-        Tag(
-            "p",
-            f"{_reference_comparison_text(view)}{_ABOUT_SHIFTS}{unmeasured_fields_text(view)}",
-            "about",
-        )
-        show_summary_and_table(table)
+    names = [str(one["name"]) for one in sort_features_by_shift(view, "peak")]
+    if not names:
+        Tag("p", "Shown once records have arrived.", "summary empty")
+        return
+    name = chosen_feature if chosen_feature in names else names[0]
+    with Tag("section", classes="panel whole", aria_labelledby="one-title", id="one"):
+        Tag("h2", name, id="one-title")
+        show_summary_and_table(distribution_table(view, name))
+        curves = psi_curves(view, name)
+        Tag("p", curves.summary, "summary" if curves.times else "summary empty")
+        if (one := find_shifted_feature(view, name)) and (
+            said := accuracy_change_text(one, evidence)
+        ):
+            Tag("p", said, "summary")
+        if curves.times:
+            Chart().show_curves(f"PSI of {name}", curves)
 
 
 def _reference_comparison_text(view: StatusSnapshot) -> str:
     found = view.document("features")
     if not found.get("reference_taken"):
-        return "The table is sorted by PSI times importance."
+        return ""
     taken = time_text(found["reference_taken"])
     then = f"{count_text(found['reference_records'], 'record')} up to {taken}"
-    newest = f"The newest {count_text(found['records'], 'record')} are compared with {then}"
-    rule = "the largest PSI since the start times importance"
-    return f"{newest}. The table is sorted by {rule}."
+    return f" The newest {count_text(found['records'], 'record')} are compared with {then}."
 
 
 def unmeasured_fields_text(view: StatusSnapshot) -> str:
@@ -246,22 +246,28 @@ def unmeasured_fields_text(view: StatusSnapshot) -> str:
     return f" Drift is not measured for categories and texts: {named}{more}."
 
 
-def feature_table(view: StatusSnapshot) -> Table:
-    """Build the table of all features: current and largest PSI, shift start, importance."""
+def feature_drift_table(view: StatusSnapshot) -> Table:
+    """Build the table of all features: current and largest PSI, shift start, importance.
+
+    The order is that of `sort_features_by_shift`.
+    """
+    found = sort_features_by_shift(view, "psi")
     shares: Mapping[str, float] = view.document("importances")
     columns = [
         Column("Feature", "words"),
-        Column("PSI now"),
+        Column("PSI"),
         Column("Largest PSI"),
         Column("Shift began"),
         Column("From record"),
         Column("Detected at"),
         Column("Importance"),
-        Column("Mean now"),
+        Column("Mean"),
         Column("Reference mean"),
-        Column("Missing now"),
+        Column("Missing"),
         Column("Missing in reference"),
     ]
+    if not any(one.get(key) is not None for one in found for key in ("psi", "peak")):
+        return Table("Feature drift", columns, [], "Shown once enough records have arrived.")
     most = max(shares.values(), default=0.0) or 1.0
     rows: Rows = [
         [
@@ -279,10 +285,21 @@ def feature_table(view: StatusSnapshot) -> Table:
             percent_text(one.get("missing")),
             percent_text(one.get("missing_reference")),
         ]
-        for one in sort_features_by_shift(view, "peak")
+        for one in found
     ]
-    summary = "" if rows else "Shown once records have arrived."
-    return Table("Features", columns, rows, summary)
+    few = f"Fewer than {RECORDS:,} records have arrived in this run" * (
+        not has_enough_records(view)
+    )
+    if shifted_features(view):
+        summary = f"{shift_summary(view)}{' in the previous run. ' * bool(few)}{few}."
+    elif few:
+        summary = f"{few}: differences may be random."
+    else:
+        summary = f"No feature has shifted: the PSI of all features is below {SHIFTED}."
+    if any(one.get("began") for one in found):
+        summary += f" {largest_shift_text(view)}"
+    summary += f"{_reference_comparison_text(view)}{unmeasured_fields_text(view)}"
+    return Table("Feature drift", columns, rows, summary)
 
 
 def _first_shift_texts(view: StatusSnapshot, feature: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -297,43 +314,6 @@ def _first_shift_texts(view: StatusSnapshot, feature: Mapping[str, Any]) -> tupl
     records, time = feature["started"]
     # With distributed scoring, the learner sees only the requested records.
     return time_text(time), NOTHING if view.document("workers") else number_text(records), counted
-
-
-def feature_drift_table(view: StatusSnapshot) -> Table:
-    """Build the table of each feature's PSI against the reference sample of the committee.
-
-    The order is that of `sort_features_by_shift`.
-    """
-    found = sort_features_by_shift(view, "psi")
-    columns = [
-        Column("Feature", "words"),
-        Column("PSI"),
-        Column("Missing"),
-        Column("Missing in reference"),
-    ]
-    if not any(one.get("psi") is not None for one in found):
-        return Table("Feature drift", columns, [], "Shown once enough records have arrived.")
-    rows: Rows = [
-        [
-            _feature_link_cell(view, one),
-            _psi_cell(one.get("psi")),
-            percent_text(one.get("missing")),
-            percent_text(one.get("missing_reference")),
-        ]
-        for one in found
-    ]
-    few = (
-        ""
-        if has_enough_records(view)
-        else f"Fewer than {RECORDS:,} records have arrived in this run"
-    )
-    if shifted_features(view):
-        summary = f"{shift_summary(view)}{' in the previous run. ' * bool(few)}{few}."
-    elif few:
-        summary = f"{few}: differences may be random."
-    else:
-        summary = f"No feature has shifted: the PSI of all features is below {SHIFTED}."
-    return Table("Feature drift", columns, rows, summary)
 
 
 def _feature_link_cell(view: StatusSnapshot, feature: Mapping[str, Any]) -> Cell:

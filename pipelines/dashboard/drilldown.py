@@ -107,7 +107,7 @@ def _add_record_page(pages: _PageBuilder) -> None:
         served = pages.find_pipeline(pipeline)
         found = await asyncio.to_thread(served.status.labelled_record, id)
         title = f"Record {id}" if id else "Find a record"
-        view, content, live = await pages.open_page("/record", title, served, request)
+        view, content, live = await pages.open_page("/records", title, served, request)
         with content:
             if found is not None:
                 person = request.state.person

@@ -98,7 +98,8 @@ def contribution_table(record: StoredRecord, view: StatusSnapshot) -> Table:
     rows: list[list[str | Cell]] = [
         [
             _feature_name_cell(name, view),
-            field_text(given.get(name))[:LONGEST],
+            # A column that is derived from a text has no value among the fields.
+            field_text(given[name])[:LONGEST] if name in given else NOTHING,
             _mean_and_deviation_text(usual.get(name)),
             *(_contribution_cell(by_name[name][p], most) for p in places),
         ]

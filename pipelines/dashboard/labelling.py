@@ -1,8 +1,11 @@
 """Serves the labelling page: one record at a time, the most useful first, answered by a key."""
 
 import asyncio
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 from nicegui.events import GenericEventArguments
@@ -13,13 +16,16 @@ from streamboost.pipelines.dashboard import labelling_request
 from streamboost.pipelines.dashboard.labelling_progress import (
     AccuracyGain,
     AccuracyGainTracker,
+    learning_text,
     progress_text,
+    training_text,
 )
 from streamboost.pipelines.dashboard.labelling_request import (
     NearestRecordsPanel,
     RequestPanel,
     SimilarClass,
     prediction_text,
+    record_preview,
     request_feature_table,
 )
 from streamboost.pipelines.dashboard.view import StatusSnapshot
@@ -43,6 +49,8 @@ __all__ = ["LabellingPage", "history_rows"]
 HISTORY = 12
 """Number of answers in the history."""
 
+
+EMPTY: Mapping[str, Any] = {"labels": ()}
 
 LOOK = 3.0
 """Seconds between two renewals of the record's lease, which also check that it is open."""
@@ -80,6 +88,8 @@ class LabellingPage:
         self._id: str | None = None
         self._busy = asyncio.Lock()
         self._is_unavailable = False
+        self._hint_ends = math.inf
+        self._without_hint: tuple[str, ...] = ("",)
         self._progress = Tag("p", "", "state progress")
         self._desk = Tag("div", classes="desk")
         with self._desk:
@@ -99,13 +109,13 @@ class LabellingPage:
     def _make_side_panels(self) -> None:
         """Create the side panels: class buttons, nearest labelled records and past answers."""
         with Tag("section", classes="panel reply", aria_labelledby="reply-title"):
-            Tag("h2", "What is it?", id="reply-title")
+            Tag("h2", "Class", id="reply-title")
             self._answers = AnswerButtons()
             self._answers.on("given", self._on_answer)
             self._said = BidiText("p", "said", role="status", aria_live="polite")
         self._near = NearestRecordsPanel()
         with Tag("section", classes="panel answered", aria_labelledby="history-title"):
-            Tag("h2", "Answered", id="history-title")
+            Tag("h2", "Newest answers", id="history-title")
             self._none = Tag("p", "Nothing yet.", "summary empty")
             self._history = AnsweredTable()
             self._history.on("change", self._on_correction_start)
@@ -133,6 +143,9 @@ class LabellingPage:
     async def _refresh_request(self) -> None:
         """Lease a request if none is shown, else renew the lease in time; update the history."""
         now = asyncio.get_running_loop().time()
+        if time.monotonic() > self._hint_ends:
+            self._hint_ends = math.inf
+            self._said.show_text(*self._without_hint)
         if self._id is None:
             await self._show_next_request()
         elif not self._is_gone and now - self._looked >= LOOK:
@@ -154,7 +167,15 @@ class LabellingPage:
         return self._visible_request(self._queue.renew_lease(self._person, id))
 
     def _visible_request(self, request: OpenRequest | None) -> OpenRequest | None:
-        return None if request is None else self._blind_mode.visible_request(self._person, request)
+        """Return the request as the annotator may see it, with the content of similar records."""
+        if request is None:
+            return None
+        seen = self._blind_mode.visible_request(self._person, request)
+        near = [
+            record_preview(self._status.labelled_record(one["id"]) or {}) | one
+            for one in seen.get("near") or ()
+        ]
+        return seen | ({"near": near} if near else {})
 
     async def release_lease(self) -> None:
         """Release the lease of the shown record, so that other annotators can get the record."""
@@ -171,6 +192,7 @@ class LabellingPage:
         async with self._busy:
             if given.get("turn") != self._turn:
                 return
+            self._hint_ends = math.inf
             if given.get("action") in ("change", "keep"):
                 await self._start_correction(
                     self._newest_label_entry() if given["action"] == "change" else None
@@ -272,9 +294,12 @@ class LabellingPage:
         label = labelling_request.chosen_label(answer, self._view.label_type)
         entry = self._queue.answer(self._person, self._id, label)
         text, *names = prediction_text(self._request) if self._blind else ("",)
-        undo_hint = "Press U within a few seconds to undo."
-        given_text = f"Record {{}} is {{}}. {undo_hint} {text}".rstrip()
-        return given_text, entry.id, str(entry.label), *names
+        seconds = self._queue.undo_seconds(entry)
+        hint = f" Press U within {seconds:.0f} s to undo." if seconds >= 1 else ""
+        said = "Record {} is {}.", entry.id, str(entry.label), *names
+        self._without_hint = said[0] + f" {text}".rstrip(), *said[1:]
+        self._hint_ends = time.monotonic() + seconds
+        return said[0] + f"{hint} {text}".rstrip(), *said[1:]
 
     async def _show_next_request(self) -> None:
         if self._changing is not None:  # the current record waits until the correction ends
@@ -287,13 +312,16 @@ class LabellingPage:
 
     async def _show_history(self) -> None:
         found = await asyncio.to_thread(self._read_history)
-        self._entries, progress, gain, differ = found
+        self._entries, progress, gain, differ, learned = found
         has = None if self._is_gone else self._id is not None
         n_open = self._view.n_open_requests
-        self._progress.text = progress_text(progress, n_open, gain, has_record=has)
+        training = training_text(self._view)
+        self._progress.text = progress_text(
+            progress, n_open, gain, has_record=has, training=training
+        )
         self._none.set_visibility(not self._entries)
         self._history.set_visibility(bool(self._entries))
-        self._history.show(rows=history_rows(self._entries, differ, self._person))
+        self._history.show(rows=history_rows(self._entries, differ, self._person, learned))
 
     def _read_history(
         self,
@@ -302,14 +330,26 @@ class LabellingPage:
         LabellingProgress,
         AccuracyGain | None,
         dict[str, list[tuple[str, str | int]]],
+        dict[int, str],
     ]:
-        """Return newest answers, progress, accuracy gain, and disagreements by record id."""
+        """Return newest answers, progress, accuracy gain, disagreements and learned answers.
+
+        Disagreements are by record id, and the versions that learned an answer by its number.
+        """
         person, progress = self._person, self._queue.progress(self._person)
         found = self._queue.history(HISTORY)
         hidden = {one.id for one in found if self._blind_mode.hides_labels(person, one.id)}
         entries = [one for one in found if one.person == person.name or one.id not in hidden]
         differ = self._queue.conflicting_labels({one.id for one in entries} - hidden)
-        return entries, progress, self._gains.gain_since(progress.first, self._view), differ
+        learned = {
+            entry.number: learning_text(tick, self._view.marks)
+            for entry in entries
+            if entry.stage == "written"
+            for tick, label, source in (self._status.labelled_record(entry.id) or EMPTY)["labels"]
+            if (str(entry.label), entry.person) == (str(label), source)
+        }
+        gain = self._gains.gain_since(progress.first, self._view)
+        return entries, progress, gain, differ, learned
 
     def _show_request(self, request: OpenRequest | None) -> None:
         found = request or {}
@@ -375,13 +415,19 @@ _STAGES = {
 }
 
 
+def _state_text(entry: LabellingEntry, learned: str | None) -> str:
+    return f"learned {learned}" if learned else _STAGES.get(entry.stage, "recorded")
+
+
 def history_rows(
     entries: Sequence[LabellingEntry],
     disagreements: Mapping[str, Sequence[tuple[str, str | int]]],
     person: User,
+    learned: Mapping[int, str] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     """Return the rows of the table of past answers, as dicts for the browser.
 
+    `learned` has the versions that learned an answer, by its number.
     `disagreements` has the annotators and labels of each record with a disagreement. Annotators may
     change their own newest label of a record, operators every newest label. Late and undone
     answers cannot be changed.
@@ -404,7 +450,7 @@ def history_rows(
                 "others": escape_bidi(", ".join(others)) if is_label else "",
                 "person": escape_bidi(entry.person),
                 "when": time_text(entry.time),
-                "state": _STAGES.get(entry.stage, "recorded"),
+                "state": _state_text(entry, learned.get(entry.number)),
                 "changeable": is_label and is_theirs and entry.id not in newest,
             }
         )

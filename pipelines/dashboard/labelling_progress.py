@@ -2,18 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import hypot
+from statistics import median
 from typing import Any
 
 from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.service.labelling.progress import LabellingProgress
+from streamboost.pipelines.status.formatting import count_text
 from streamboost.pipelines.status.reader import Status
 
 __all__ = [
     "AccuracyGain",
     "AccuracyGainTracker",
+    "learning_text",
     "progress_text",
+    "training_text",
 ]
+
+NEWEST, FEWEST = 20, 3
+"""Number of the newest versions that give the usual number of labels, and their minimum."""
 
 Estimate = Mapping[str, Any]
 
@@ -71,6 +79,43 @@ class AccuracyGainTracker:
         return None if self._before is None else AccuracyGain.between(self._before, view.accuracy)
 
 
+def training_text(view: StatusSnapshot) -> str:
+    """Describe the labels since the newest version, and after how many a version usually comes.
+
+    Empty if training is paused, or after fewer than `FEWEST` versions.
+    """
+    counts = [
+        (point["version"], point["answered"])
+        for point in view.points
+        if point.get("version") and point.get("answered") is not None
+    ]
+    began = [after[1] for before, after in pairwise(counts) if after[0] != before[0]][-NEWEST:]
+    gaps = [after - before for before, after in pairwise(began) if after > before]
+    if len(gaps) < FEWEST or view.document("learner").get("paused"):
+        return ""
+    version, answered = counts[-1]
+    since = count_text(answered - began[-1], "label")
+    usual = count_text(round(median(gaps)), "label")
+    return f"{since} since version {version} · a new version after about {usual}"
+
+
+def learning_text(tick: int, marks: Sequence[Status]) -> str:
+    """Return the state of a label learned in the batch at `tick`: the version that has it, or "".
+
+    The version is the first that was deployed of those whose training began in a later batch, as
+    a training can begin within the batch of a label.
+    """
+    trained = [m["version"] for m in marks if m["kind"] in _TRAININGS and m["time"] > tick]
+    if not trained:
+        return ""
+    deployed = [m["version"] for m in marks if m["kind"] == "promoted"]
+    version = next((one for one in deployed if one >= trained[0]), None)
+    return f"by version {trained[0]} in training" if version is None else f"in version {version}"
+
+
+_TRAININGS = ("trained", "drift")
+
+
 def _accuracy_at_time(time: int, points: Sequence[Status]) -> Estimate | None:
     known = [point for point in points if point.get("accuracy") is not None]
     until = [point for point in known if point["time"] <= time]
@@ -84,9 +129,11 @@ def progress_text(
     gain: AccuracyGain | None,
     *,
     has_record: bool | None = None,
+    training: str = "",
 ) -> str:
     """Describe the labelling progress in a line; `has_record` is true if a record is shown.
 
+    `training` is the end of the line, see `training_text`.
     `n_open` is the number of open requests, and may not count the shown record yet. If the page
     shows no record, the open requests are leased by others, or answered and not yet read by the
     pipeline.
@@ -106,4 +153,6 @@ def progress_text(
         parts.append(f"{progress.seconds:.0f} s a label")
     if gain is not None:
         parts.append(str(gain))
+    if training:
+        parts.append(training)
     return " · ".join(parts)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase
+from textwrap import shorten
 from typing import Any, Literal
 
 from streamboost.connectors.messages.labels import label_from_json, nearest_class, normalize_label
@@ -36,10 +37,12 @@ __all__ = [
     "find_similar_class",
     "first_small_image",
     "is_long_or_media",
+    "is_prose",
     "prediction_text",
+    "record_preview",
     "request_feature_table",
     "request_reason",
-    "show_field_value",
+    "show_fields",
 ]
 
 ACTIONS = "snuc"
@@ -54,7 +57,16 @@ FieldKind = Literal["image", "link", "text", "value"]
 
 
 LONG = 40
-"""Length in characters above which a text is shown above the features."""
+"""Length in characters above which a string is shown above the features."""
+
+WORDS = 3
+"""Number of words from which a string is a text, and is shown above the features."""
+
+FOLDED = 600
+"""Length in characters from which a text is folded, and length of its visible part."""
+
+EXCERPT = 160
+"""Maximum length in characters of the text of a similar record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +255,19 @@ def expiry_text(request: OpenRequest) -> str:
 
 
 def is_long_or_media(value: Any) -> bool:
-    """Return whether a value is a long text, an image or a link."""
-    return isinstance(value, str) and (len(value) > LONG or field_kind(value) in ("image", "link"))
+    """Return whether a value is a text of several words, a long string, an image or a link."""
+    return isinstance(value, str) and (
+        is_prose(value) or len(value) > LONG or field_kind(value) in ("image", "link")
+    )
+
+
+def is_prose(value: Any) -> bool:
+    """Return whether a value is a text of at least `WORDS` words.
+
+    >>> is_prose("please send the invoice"), is_prose("New York"), is_prose("a4f0" * 16)
+    (True, False, False)
+    """
+    return isinstance(value, str) and len(value.split(maxsplit=WORDS)) >= WORDS
 
 
 def field_kind(value: Any) -> FieldKind:
@@ -431,23 +454,29 @@ class RequestPanel:
             self._shown = fields
             self._fields.clear()
             with self._fields:
-                # Images come first, then long texts, as people look at these first.
-                for name, value in sorted(fields.items(), key=lambda one: _field_sort_key(one[1])):
-                    with Tag("div", classes=f"field {field_kind(value)}"):
-                        with Tag("dt"):
-                            Tag("bdi", str(name))
-                        with Tag("dd"):
-                            show_field_value(value)
+                show_fields(fields)
+
+
+def show_fields(fields: Mapping[str, Any]) -> None:
+    """Show the fields of a record: images and texts first, and ids and hashes last."""
+    for name, value in sorted(fields.items(), key=lambda one: _field_sort_key(one[1])):
+        with Tag("div", classes=f"field {field_kind(value)}"):
+            with Tag("dt"):
+                Tag("bdi", str(name))
+            with Tag("dd"):
+                _show_field_value(value)
 
 
 def _field_sort_key(value: Any) -> int:
-    """Return the sort key of a field: 0 for an image, 1 for a long text, 2 for others."""
+    """Return the sort key of a field: 0 for an image, 1 for a text, 3 for an id, 2 for others."""
     if field_kind(value) == "image":
         return 0
-    return 1 if is_long_or_media(value) else 2
+    if is_prose(value):
+        return 1
+    return 3 if field_kind(value) == "text" and len(value) > LONG else 2
 
 
-def show_field_value(value: Any) -> None:
+def _show_field_value(value: Any) -> None:
     """Show the value of a field: an image, a link, or text."""
     kind = field_kind(value)
     if kind == "image":
@@ -455,8 +484,31 @@ def show_field_value(value: Any) -> None:
     elif kind == "link":
         with Tag("a", href=value, rel="noreferrer noopener", target="_blank"):
             Tag("bdi", value)
+    elif kind == "text" and len(value) > FOLDED and is_prose(value):
+        # The end of a word, so that none is broken.
+        visible = value[:FOLDED].rsplit(None, 1)[0]
+        with Tag("details", classes="long"):
+            with Tag("summary"):
+                Tag("bdi", visible, kind)
+                Tag("span", f"Show all {len(value):,} characters", "more")
+            Tag("bdi", value[len(visible) :].lstrip(), kind)
     else:
         Tag("bdi", "missing" if value is None else str(value), kind)
+
+
+def record_preview(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return the first small image of a record, and its longest text of at most `EXCERPT` letters.
+
+    >>> record_preview({"features": {"note": "my parcel is late", "os": "ios"}})
+    {'text': 'my parcel is late'}
+    """
+    values = [*(record.get("features") or {}).values(), *(record.get("fields") or {}).values()]
+    text = max((one for one in values if is_prose(one)), key=len, default="")
+    found = {
+        "picture": first_small_image(record),
+        "text": shorten(text, EXCERPT, placeholder=" …"),
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def first_small_image(record: Mapping[str, Any]) -> str | None:
@@ -493,6 +545,8 @@ class NearestRecordsPanel:
                     with Tag("span", classes="whose"):
                         Tag("span", "record ")
                         Tag("bdi", str(one["id"]))
+                    if one.get("text"):
+                        Tag("bdi", one["text"], "excerpt")
 
 
 def prediction_text(request: OpenRequest) -> tuple[str, ...]:

@@ -13,22 +13,24 @@ import nicegui.client
 from nicegui import ui
 
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
-from streamboost.pipelines.dashboard.widgets import Tag, ThemeSelector
+from streamboost.pipelines.dashboard.widgets import ConnectionNotice, Tag, ThemeSelector
 from streamboost.pipelines.service.auth.login import LOGOUT
 from streamboost.pipelines.service.auth.users import User
 
-__all__ = ["Header", "add_csp_nonces", "main_element"]
+__all__ = ["PARTS", "Header", "add_csp_nonces", "main_element"]
 
 
-PAGES = (
-    ("Dashboard", "/"),
-    ("Labelling", "/label"),
-    ("Records", "/records"),
-    ("Versions", "/versions"),
-    ("Features", "/features"),
-    ("Dead letters", "/dead-letters"),
+PARTS = (
+    ("Overview", "/", ()),
+    ("Quality", "/quality", (("Versions", "/versions"), ("Records", "/records"))),
+    ("Labelling", "/labelling", (("Label records", "/label"),)),
+    ("Drift", "/drift", (("Features", "/features"),)),
+    ("Operations", "/operations", (("Dead letters", "/dead-letters"),)),
 )
-"""Title and path of the pages; the first two also work without a pipeline."""
+"""Title, path and further pages of each part of the dashboard."""
+
+COUNTED = {"/label": "Label", "/dead-letters": "Dead letters"}
+"""Title of the links that each page has while there are open requests or dead letters."""
 
 
 class Header:
@@ -37,7 +39,7 @@ class Header:
     def __init__(
         self, current_path: str, pipeline: str | None, pipelines: Sequence[str], person: User
     ) -> None:
-        self._counts: dict[str, Tag] = {}
+        self._counts: dict[str, tuple[Tag, Tag]] = {}
         with ui.context.client.layout:
             skip = Tag("a", "Skip to the content", "skip", href="#content")
             top = Tag("header", classes="top")
@@ -47,15 +49,13 @@ class Header:
             with Tag("div", classes="inner"):
                 Tag("a", "streamboost", "brand", href="/")
                 with Tag("nav", aria_label="Pages"):
-                    for title, path in PAGES if pipeline is not None else PAGES[:2]:
-                        link = Tag(
-                            "a",
-                            title,
-                            href=page_address(path, pipeline),
-                            **_current_page_attributes(path == current_path),
-                        )
-                        with link:
-                            self._counts[path] = Tag("span", "", "count")
+                    for title, path, pages in PARTS if pipeline is not None else PARTS[:1]:
+                        is_current = current_path in (path, *(one for _, one in pages))
+                        _add_page_link(title, path, pipeline, is_current=is_current)
+                    for path, title in COUNTED.items():
+                        with _add_page_link(title, path, pipeline) as link:
+                            self._counts[path] = link, Tag("span", "", "count")
+                        link.classes("counted").set_visibility(False)
                 if pipeline is not None:
                     self._add_search_box(pipeline)
                 with Tag("form", classes="person", method="post", action=LOGOUT):
@@ -64,16 +64,22 @@ class Header:
                         Tag("span", ", operator" if person.role == "operator" else "")
                     Tag("button", "Log out")
                 ThemeSelector()
+            self._add_pages_of_part(current_path, pipeline)
             if len(pipelines) > 1:
                 with Tag("nav", classes="inner pipelines", aria_label="Pipelines"):
-                    Tag("a", "all", href="/", **_current_page_attributes(pipeline is None))
+                    _add_page_link("all", "/", None, is_current=pipeline is None)
                     for name in pipelines:
-                        Tag(
-                            "a",
-                            name,
-                            href=page_address(current_path, name),
-                            **_current_page_attributes(name == pipeline),
-                        )
+                        _add_page_link(name, current_path, name, is_current=name == pipeline)
+
+    @staticmethod
+    def _add_pages_of_part(current_path: str, pipeline: str | None) -> None:
+        """Add the navigation within the part of the current page, if it has further pages."""
+        for title, path, pages in PARTS:
+            links = ("Summary", path), *pages
+            if pages and pipeline is not None and current_path in (one for _, one in links):
+                with Tag("nav", classes="inner pages", aria_label=title):
+                    for name, one in links:
+                        _add_page_link(name, one, pipeline, is_current=one == current_path)
 
     def _add_search_box(self, pipeline_name: str) -> None:
         """Add a search box for records, by an id or by its first characters."""
@@ -95,21 +101,23 @@ class Header:
         """Show the numbers of open requests and of dead letters in the navigation."""
         n, unusable = view.n_open_requests, int(view.document("join").get("dead_letters") or 0)
         # The space separates the number from the link's name for screen readers.
-        self._counts["/label"].text = f" {n:,} open" if n else ""
-        if "/dead-letters" in self._counts:
-            self._counts["/dead-letters"].text = f" {unusable:,}" if unusable else ""
+        for (link, count), number in zip(self._counts.values(), (n, unusable), strict=True):
+            link.set_visibility(number > 0)
+            count.text = f" {number:,}"
 
 
 @contextmanager
 def main_element(title: str) -> Iterator[Tag]:
     """Create the main element of a page with the heading `title`; yield the element."""
     with Tag("div", classes="content", id="content", tabindex="-1") as element:
+        ConnectionNotice()
         Tag("h1", title)
         yield element
 
 
-def _current_page_attributes(is_current: bool) -> dict[str, str]:
-    return {"aria_current": "page"} if is_current else {}
+def _add_page_link(title: str, path: str, pipeline: str | None, *, is_current: bool = False) -> Tag:
+    current = {"aria_current": "page"} if is_current else {}
+    return Tag("a", title, href=page_address(path, pipeline), **current)
 
 
 def add_csp_nonces() -> None:

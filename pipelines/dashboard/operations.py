@@ -74,8 +74,8 @@ class OperationsPanel:
             with self._doubt:
                 self._question = BidiText("p")
                 with Tag("div", classes="actions"):
-                    yes = Tag("button", "Yes, do it", type="button")
-                    yes.on("click", lambda: self._send_command(pause_first=False))
+                    self._yes = Tag("button", "Yes, do it", type="button")
+                    self._yes.on("click", lambda: self._send_command(pause_first=False))
                     self._keep = Tag("button", "Pause training, and do it", type="button")
                     self._keep.on("click", lambda: self._send_command(pause_first=True))
                     Tag("button", "No", type="button").on("click", self._cancel_command)
@@ -115,7 +115,9 @@ class OperationsPanel:
                 self._add_command_button(f"Roll back to {number}", Command("rollback", number))
 
     def _add_command_button(self, text: str, command: Command) -> None:
-        Tag("button", text, type="button").on("click", lambda: self._ask_confirmation(command))
+        classes = "danger" if command.command == "rollback" else ""
+        button = Tag("button", text, classes, type="button")
+        button.on("click", lambda: self._ask_confirmation(command))
 
     def _ask_confirmation(self, command: Command) -> None:
         self._pending_command = command
@@ -129,6 +131,8 @@ class OperationsPanel:
         self._question.show_text(" ".join((asked, *(text for text, *_ in lacks))), *names)
         paused = bool(self._view.document("learner").get("paused"))
         self._keep.set_visibility(is_rollback and not paused)
+        for part in (self._doubt, self._yes, self._keep):
+            part.classes(**{"add" if is_rollback else "remove": "danger"})
         self._doubt.set_visibility(True)
         self._said.show_text("")
 

@@ -1,4 +1,4 @@
-"""Dashboard of one pipeline with live charts and tables, and the overview of several pipelines."""
+"""Parts of the dashboard of a pipeline, with live charts and tables; overview of all pipelines."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -6,47 +6,83 @@ from typing import Any
 
 from nicegui.events import GenericEventArguments
 
-from streamboost.pipelines.dashboard.labelling_progress import AccuracyGain
-from streamboost.pipelines.dashboard.panels import PANELS, Panel
-from streamboost.pipelines.dashboard.status_line import StatusPanel
+from streamboost.pipelines.dashboard.drift import drift_tile
+from streamboost.pipelines.dashboard.labelling_progress import (
+    AccuracyGain,
+    progress_text,
+    training_text,
+)
+from streamboost.pipelines.dashboard.panels import PANELS, Panel, panel_id
+from streamboost.pipelines.dashboard.quality import lowest_recall, mistakes_address
+from streamboost.pipelines.dashboard.status_line import Notice, PipelineStatus, StatusPanel
 from streamboost.pipelines.dashboard.tables import rollback_origins
 from streamboost.pipelines.dashboard.time_range import ALL, SPANS, TimeRange
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
-from streamboost.pipelines.dashboard.widgets import BatchedUpdates, Tag, TimeRangeSelector
+from streamboost.pipelines.dashboard.widgets import (
+    BatchedUpdates,
+    MovedAnchors,
+    Tag,
+    TimeRangeSelector,
+    add_heading,
+)
+from streamboost.pipelines.service.labelling.progress import LabellingProgress
 from streamboost.pipelines.status.formatting import (
     NOTHING,
     count_text,
+    estimate_text,
     number_text,
     percent_text,
     time_text,
 )
 
-__all__ = ["TABLES_EVERY", "Dashboard", "PipelinesOverview"]
+__all__ = [
+    "OVERVIEW",
+    "TABLES_EVERY",
+    "Dashboard",
+    "PipelinesOverview",
+    "budget_text",
+    "decision_cost_texts",
+    "moved_anchors",
+    "next_steps",
+]
 
+OVERVIEW = "/"
+"""Path of the overview."""
 
 CHARTS_EVERY, TABLES_EVERY = 2, 6
 """Status polls between two redraws of charts, and of tables."""
 
 
 class Dashboard:
-    """Dashboard of the pipeline `name`: status line, key metrics, charts and tables."""
+    """Part of the dashboard of the pipeline `name`: status line, charts and tables.
 
-    def __init__(self, name: str) -> None:
+    `path` selects the panels of the part. The overview also has key metrics and next steps.
+    """
+
+    def __init__(self, name: str, path: str) -> None:
         self._span, self._view, self._looks = ALL, StatusSnapshot(), 0
         self._drawn, self._tabled = (-1, -CHARTS_EVERY), (-1, -TABLES_EVERY)
         self._activity = StatusPanel()
-        self._tiles = MetricTiles()
+        self._tiles = MetricTiles() if path == OVERVIEW else None
+        self._requests = OpenRequestsPanel(name) if path == "/labelling" else None
         self._changes = BatchedUpdates()
         self._spans = TimeRangeSelector()
         self._spans.on("chosen", self._on_range_choice)
+        self._spans.set_visibility(any(kind == "chart" for _, _, kind, _ in PANELS[path]))
         self._flat = Tag("p", "", "flat")
-        with Tag("div", classes="panels"):
-            self._panels = [Panel(*panel, self._changes, self._on_zoom) for panel in PANELS]
-        self._letters = DeadLetterPanel(page_address("/dead-letters", name))
+        with Tag("div", classes="panels glance" if path == OVERVIEW else "panels"):
+            self._panels = [Panel(*panel, self._changes, self._on_zoom) for panel in PANELS[path]]
+            self._steps = NextStepsPanel() if path == OVERVIEW else None
+        operations = path == "/operations"
+        self._letters = DeadLetterPanel(page_address("/dead-letters", name)) if operations else None
+        if path == OVERVIEW:
+            MovedAnchors().show(moved=moved_anchors(name))
 
     def update(self, view: StatusSnapshot) -> None:
         """Show the status line, and redraw the charts and tables that are due."""
-        self._activity.show(view)
+        status = self._activity.show(view)
+        if self._steps is not None:
+            self._steps.show(next_steps(view, status))
         self._looks += 1
         if self._is_redraw_due(self._tabled, TABLES_EVERY):
             self._tabled = self._view.number, self._looks
@@ -58,11 +94,23 @@ class Dashboard:
         number, look = last_drawn
         return number != self._view.number and self._looks - look >= interval
 
-    def show_metrics(self, view: StatusSnapshot, gain: AccuracyGain | None = None) -> None:
-        """Show key metrics and dead letters; `gain` is the change since the user's first label."""
+    def show_metrics(
+        self, view: StatusSnapshot, progress: LabellingProgress, gain: AccuracyGain | None = None
+    ) -> None:
+        """Show metrics, open requests or dead letters, if this part has them.
+
+        `progress` is that of the user, and `gain` the change since the user's first label.
+        """
         self._view = view
-        self._tiles.show(view, gain)
-        self._letters.show(view.dead_letters)
+        if self._tiles is not None:
+            self._tiles.show(view, gain)
+        if self._requests is not None:
+            training = training_text(view)
+            self._requests.show(
+                progress_text(progress, view.n_open_requests, gain, training=training)
+            )
+        if self._letters is not None:
+            self._letters.show(view.dead_letters)
 
     def _draw_panels(self, *, with_tables: bool) -> None:
         view = self._view.in_range(self._span)
@@ -110,12 +158,21 @@ _STEPS: Mapping[str, Callable[[TimeRange, Sequence[Any]], TimeRange]] = {
 }
 
 
+def moved_anchors(pipeline: str) -> dict[str, str]:
+    """Return the addresses of the panels that are not on the overview, by their anchors."""
+    parts = PANELS.items()
+    found = {panel_id(title): path for path, panels in parts for title, *_ in panels}
+    here = {panel_id(title) for title, *_ in PANELS[OVERVIEW]}
+    return {id: page_address(path, pipeline) for id, path in found.items() if id not in here}
+
+
 class MetricTiles:
     """The pipeline's key metrics, one per tile."""
 
     NAMES = (
         "Accuracy",
-        "Baseline accuracy",
+        "Lowest recall",
+        "Feature drift",
         "Labels requested",
         "Open requests",
         "Records",
@@ -130,7 +187,9 @@ class MetricTiles:
             for name in (*self.NAMES, self.COST):
                 with Tag("div", classes="tile") as tile:
                     Tag("dt", name)
-                    self._tiles[name] = Tag("dd", NOTHING, "value"), Tag("dd", "", "note")
+                    with Tag("dd", classes="value"):
+                        value = Tag("a", NOTHING)
+                    self._tiles[name] = value, Tag("dd", "", "note")
                     if name == self.NAMES[0]:
                         self._gain = Tag("dd", "", "note gain")
         self._cost = tile
@@ -140,9 +199,10 @@ class MetricTiles:
         """Show the metrics; `gain` is the change of accuracy since the user's first label."""
         cost = decision_cost_texts(view)
         self._cost.set_visibility(cost is not None)
-        shown = [*_tile_values(view), cost or (NOTHING, "")]
-        for (figure, below), (value, note) in zip(self._tiles.values(), shown, strict=True):
+        shown = [*_tile_values(view), (*(cost or (NOTHING, "")), None)]
+        for (figure, below), (value, note, link) in zip(self._tiles.values(), shown, strict=True):
             figure.text, below.text = value, note
+            figure.set_attributes(href=link)
         self._gain.text = "" if gain is None else str(gain)
 
 
@@ -160,34 +220,56 @@ def decision_cost_texts(view: StatusSnapshot) -> tuple[str, str] | None:
     )
 
 
-def _tile_values(view: StatusSnapshot) -> list[tuple[str, str]]:
-    """Return the value and the note of each tile, as texts."""
-    last = view.points[-1] if view.points else {}
+Tile = tuple[str, str, str | None]
+"""Value and note of a tile, and the address of its details."""
+
+
+def _tile_values(view: StatusSnapshot) -> list[Tile]:
     ledger, learner = view.document("ledger"), view.document("learner")
-    records = ledger.get("records")
-    asked, share = ledger.get("requests"), None
-    if asked is not None and records:
-        share = asked / records
-    budget = view.document("pipeline").get("budget")
+    name = view.document("pipeline").get("name")
+    n_open = view.n_open_requests
     return [
-        _accuracy_tile(view),
-        (percent_text(_metric_value(last.get("repeat_last"))), "repeats the last label"),
+        (*_accuracy_tile(view), page_address("/quality", name)),
+        _lowest_recall_tile(view),
+        (*drift_tile(view), page_address("/drift", name)),
+        (number_text(ledger.get("requests")), budget_text(view), page_address("/labelling", name)),
         (
-            number_text(asked),
-            ""
-            if share is None
-            else f"{percent_text(share)} of records, budget {percent_text(budget)}",
+            number_text(n_open),
+            "to be answered" if n_open else "nothing to answer",
+            page_address("/label", name) if n_open else None,
         ),
         (
-            number_text(view.n_open_requests),
-            "to be answered" if view.n_open_requests else "nothing to answer",
+            number_text(ledger.get("records")),
+            f"{count_text(int(learner.get('labels', 0)), 'label')} learned",
+            None,
         ),
-        (number_text(records), f"{count_text(int(learner.get('labels', 0)), 'label')} learned"),
         (
             number_text(learner.get("version") or None),
             count_text(int(learner.get("trees", 0)), "tree") + _rollback_and_training_text(view),
+            f"{page_address('/labelling', name)}#effect-of-labels",
         ),
     ]
+
+
+def budget_text(view: StatusSnapshot) -> str:
+    """Describe the labels left of those allowed so far, and the budget."""
+    ledger, budget = view.document("ledger"), view.document("pipeline").get("budget")
+    allowed = ledger.get("allowed")
+    if allowed is None or ledger.get("requests") is None:
+        return ""
+    left = max(int(allowed) - ledger["requests"], 0)
+    share = "" if budget is None else f"; budget {percent_text(budget)}"
+    return f"{left:,} left of {int(allowed):,}{share}"
+
+
+def _lowest_recall_tile(view: StatusSnapshot) -> Tile:
+    found = lowest_recall(view)
+    if found is None:
+        return NOTHING, "too few labels", None
+    label, recall = found
+    interval = f"{100 * recall['low']:.1f} to {100 * recall['high']:.1f}"
+    link = mistakes_address(view, label)
+    return percent_text(recall["value"]), f"class {label}: {interval} (95 %)", link
 
 
 def _rollback_and_training_text(view: StatusSnapshot) -> str:
@@ -208,15 +290,68 @@ def _accuracy_tile(view: StatusSnapshot) -> tuple[str, str]:
     if found is None:
         return NOTHING, "too few labels"
     interval = f"{100 * found['low']:.1f} to {100 * found['high']:.1f}"
-    records, labels = (
-        count_text(recent["records"], "record"),
-        count_text(recent["answered"], "label"),
-    )
-    return percent_text(found["value"]), f"{interval} (95 %); last {records}, {labels}"
+    return percent_text(found["value"]), f"{interval} (95 %), {recent['answered']:,} recent labels"
 
 
-def _metric_value(metric: Any) -> float | None:
-    return metric.get("value") if isinstance(metric, Mapping) else metric
+class OpenRequestsPanel:
+    """Panel with the labelling progress, and a link to the labelling page of `pipeline`."""
+
+    def __init__(self, pipeline: str) -> None:
+        with Tag("section", classes="panel", aria_labelledby="open-requests-title"):
+            Tag("h2", "Open requests", id="open-requests-title")
+            self._progress = Tag("p", "", "summary")
+            with Tag("p"):
+                Tag("a", "Label records", "button", href=page_address("/label", pipeline))
+
+    def show(self, progress: str) -> None:
+        """Show the text `progress`."""
+        self._progress.text = progress
+
+
+class NextStepsPanel:
+    """Panel of the actions that a pipeline needs, the most urgent first."""
+
+    def __init__(self) -> None:
+        with Tag("section", classes="panel", aria_labelledby="next-steps-title", id="next-steps"):
+            Tag("h2", "Next steps", id="next-steps-title")
+            self._list = Tag("ol", classes="steps")
+        self._shown: Sequence[Notice] | None = None
+
+    def show(self, steps: Sequence[Notice]) -> None:
+        """Show `steps`, each as a link and its reason."""
+        if steps == self._shown:
+            return
+        self._shown = steps
+        self._list.clear()
+        with self._list:
+            for step in steps:
+                with Tag("li"):
+                    with Tag("a", href=step.link):
+                        Tag("bdi", step.action)
+                    Tag("bdi", step.text, "cause")
+            if not steps:
+                Tag("li", "None: the pipeline is well, and no request is open.", "cause")
+
+
+def next_steps(view: StatusSnapshot, status: PipelineStatus) -> list[Notice]:
+    """Return the actions that the pipeline needs: from the status line, then from its counts."""
+    name, steps = view.document("pipeline").get("name"), list(status.notices)
+    if status.error is not None:
+        link = page_address("/operations", name)
+        steps.insert(0, Notice("Error", status.error, link, "Fix the error"))
+    if n := view.n_open_requests:
+        reason = f"{count_text(n, 'request')} {'waits' if n == 1 else 'wait'} for a label"
+        steps.append(Notice("Labels", reason, page_address("/label", name), "Label records"))
+    if n := int(view.document("join").get("dead_letters") or 0):
+        link = page_address("/dead-letters", name)
+        reason = f"{count_text(n, 'message')} could not be used"
+        steps.append(Notice("Dead letters", reason, link, "Fix and resend messages"))
+    if (worst := lowest_recall(view)) and worst[1]["value"] < 1:
+        label, recall = worst
+        reason = f"class {label} has the lowest recall: {estimate_text(recall)}"
+        link = mistakes_address(view, label)
+        steps.append(Notice("Recall", reason, link, f"Review the mistakes of class {label}"))
+    return steps
 
 
 class DeadLetterPanel:
@@ -224,8 +359,8 @@ class DeadLetterPanel:
 
     def __init__(self, link: str) -> None:
         with Tag("section", classes="panel", aria_labelledby="dead-letters-title"):
-            Tag("h2", "Dead letters", id="dead-letters-title")
-            Tag("p", "Messages that could not be used, newest first.", "about")
+            about = "Messages that could not be used, newest first."
+            add_heading("Dead letters", "dead-letters-title", about)
             self._empty = Tag("p", "None: every message could be used.", "summary empty")
             self._list = Tag("ul", classes="letters")
             Tag("a", "All dead letters by reason, to fix and resend", href=link)

@@ -3,10 +3,18 @@
 To add a panel, write a function in `charts` or `tables` and add a line to `PANELS`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from streamboost.pipelines.dashboard import charts, counts, drift, expert_weights, quality, tables
+from streamboost.pipelines.dashboard import (
+    charts,
+    counts,
+    drift,
+    expert_weights,
+    quality,
+    tables,
+    versions,
+)
 from streamboost.pipelines.dashboard.annotators import annotator_table
 from streamboost.pipelines.dashboard.charts import Curves
 from streamboost.pipelines.dashboard.tables import Table
@@ -17,11 +25,12 @@ from streamboost.pipelines.dashboard.widgets import (
     Chart,
     DataTable,
     Tag,
+    add_heading,
     json_cells,
 )
 from streamboost.pipelines.status.formatting import time_text
 
-__all__ = ["PANELS", "Panel"]
+__all__ = ["PANELS", "Panel", "panel_id"]
 
 NO_VALUES = "No values were recorded in this time range."
 
@@ -33,11 +42,9 @@ _ABOUT_ACCURACY = (
     "the label is learned). Unbiased: weighted by the inclusion probabilities of the requested "
     "labels, with a 95 % interval. Naive: over the requested labels alone, which are the hard ones."
 )
-_ABOUT_CONFUSION = "Rows are true classes, columns predicted ones. Each count links to its records."
-
-_ABOUT_DRIFT = (
-    "Population stability index (PSI) of the newest records against earlier ones. A PSI of 0.2 or "
-    "more counts as drift."
+_ABOUT_CONFUSION = (
+    "Rows are true classes, columns predicted ones: the share of a row's labels that was predicted "
+    "as each class. Each share links to its records."
 )
 
 _ABOUT_FIELDS = (
@@ -56,82 +63,117 @@ _ABOUT_ANNOTATORS = (
     "Outvoted: recent records for which a majority chose one other class."
 )
 
+_ABOUT_EFFECT = (
+    "Accuracy of each version's own predictions, and of as many labelled predictions before it, "
+    "weighted by inclusion probability. Changes have 95 % intervals. The records differ, so that "
+    "a change of the stream counts, too."
+)
+
 _LEARNER = " (of the learner if scorers run)"
 
-PANELS: tuple[tuple[str, str, Kind, BuildContent], ...] = (
-    ("Accuracy", _ABOUT_ACCURACY, "chart", charts.accuracy_curves),
-    (
-        "Labels against budget",
-        "Labels allowed, requested and answered since the start.",
-        "chart",
-        charts.label_budget_curves,
+PanelSpec = tuple[str, str, Kind, BuildContent]
+
+_ACCURACY: PanelSpec = ("Accuracy", _ABOUT_ACCURACY, "chart", charts.accuracy_curves)
+
+PANELS: Mapping[str, Sequence[PanelSpec]] = {
+    "/": (_ACCURACY,),
+    "/quality": (
+        _ACCURACY,
+        (
+            "Classes",
+            "Recall: share of a class that was found. Precision: share of predictions that are "
+            "right.",
+            "table",
+            quality.class_table,
+        ),
+        ("Confusion matrix", _ABOUT_CONFUSION, "table", tables.confusion_matrix_table),
+        (
+            "Metrics",
+            "Estimates for all records, from requested labels weighted by inclusion probability.",
+            "table",
+            quality.metrics_table,
+        ),
+        ("Calibration", "Accuracy by predicted probability.", "table", quality.reliability_table),
+        ("Expert weights", _ABOUT_EXPERTS, "table", expert_weights.expert_weight_table),
+        (
+            "Expert weights over time",
+            "Share of each expert in the weights of a prediction.",
+            "chart",
+            charts.expert_weight_curves,
+        ),
+        (
+            "Committee size",
+            "Number of trees, and when a version was deployed.",
+            "chart",
+            charts.committee_size_curves,
+        ),
+        (
+            "Shadow models",
+            "Models that predict and learn from the same records and labels, but do not serve.",
+            "table",
+            expert_weights.shadow_model_table,
+        ),
+        (
+            "Committee history",
+            "Trainings, deployments, detected changes and commands, newest first.",
+            "table",
+            tables.committee_history_table,
+        ),
     ),
-    ("Throughput", f"Records and labels per second{_LEARNER}.", "chart", charts.throughput_curves),
-    ("Latency", "Time from reading a batch to its commit.", "chart", charts.latency_curves),
-    (
-        "Lag",
-        f"Messages, or bytes of line-based files, that wait to be read{_LEARNER}.",
-        "chart",
-        charts.lag_curves,
+    "/labelling": (
+        (
+            "Labels against budget",
+            "Labels allowed, requested and answered since the start.",
+            "chart",
+            charts.label_budget_curves,
+        ),
+        ("Annotators", _ABOUT_ANNOTATORS, "table", annotator_table),
+        ("Effect of labels", _ABOUT_EFFECT, "table", versions.version_effect_table),
     ),
-    ("Counters", "Records and labels since the start, by outcome.", "table", counts.counters_table),
-    ("Class mix", "Share of each class.", "table", tables.class_mix_table),
-    ("Confusion matrix", _ABOUT_CONFUSION, "table", tables.confusion_matrix_table),
-    (
-        "Metrics",
-        "Estimates for all records, from requested labels weighted by inclusion probability.",
-        "table",
-        quality.metrics_table,
+    "/drift": (
+        ("Feature drift", drift.ABOUT_SHIFTS, "table", drift.feature_drift_table),
+        ("Class mix", "Share of each class.", "table", tables.class_mix_table),
+        ("Unknown and unreadable fields", _ABOUT_FIELDS, "table", tables.field_problem_table),
     ),
-    (
-        "Calibration",
-        "Accuracy by predicted probability.",
-        "table",
-        quality.reliability_table,
+    "/operations": (
+        (
+            "Throughput",
+            f"Records and labels per second{_LEARNER}.",
+            "chart",
+            charts.throughput_curves,
+        ),
+        ("Latency", "Time from reading a batch to its commit.", "chart", charts.latency_curves),
+        (
+            "Lag",
+            f"Messages, or bytes of line-based files, that wait to be read{_LEARNER}.",
+            "chart",
+            charts.lag_curves,
+        ),
+        ("Batch latency by stage", "Time per stage of a batch.", "table", tables.latency_table),
+        (
+            "Counters",
+            "Records and labels since the start, by outcome.",
+            "table",
+            counts.counters_table,
+        ),
+        (
+            "Scorers",
+            "The worker of each partition, as of its newest batch.",
+            "table",
+            tables.scorer_table,
+        ),
     ),
-    (
-        "Classes",
-        "Recall: share of a class that was found. Precision: share of predictions that are right.",
-        "table",
-        quality.class_table,
-    ),
-    ("Feature drift", _ABOUT_DRIFT, "table", drift.feature_drift_table),
-    ("Unknown and unreadable fields", _ABOUT_FIELDS, "table", tables.field_problem_table),
-    ("Batch latency by stage", "Time per stage of a batch.", "table", tables.latency_table),
-    ("Expert weights", _ABOUT_EXPERTS, "table", expert_weights.expert_weight_table),
-    (
-        "Expert weights over time",
-        "Share of each expert in the weights of a prediction.",
-        "chart",
-        charts.expert_weight_curves,
-    ),
-    (
-        "Shadow models",
-        "Models that predict and learn from the same records and labels, but do not serve.",
-        "table",
-        expert_weights.shadow_model_table,
-    ),
-    ("Annotators", _ABOUT_ANNOTATORS, "table", annotator_table),
-    (
-        "Scorers",
-        "The worker of each partition, as of its newest batch.",
-        "table",
-        tables.scorer_table,
-    ),
-    (
-        "Committee size",
-        "Number of trees, and when a version was deployed.",
-        "chart",
-        charts.committee_size_curves,
-    ),
-    (
-        "Committee history",
-        "Trainings, deployments, detected changes and commands, newest first.",
-        "table",
-        tables.committee_history_table,
-    ),
-)
-"""In the order of the page; the first spans its width."""
+}
+"""The panels of each part of the dashboard by its path, in the order of the page."""
+
+
+def panel_id(title: str) -> str:
+    """Return the anchor of the panel `title`.
+
+    >>> panel_id("Feature drift")
+    'feature-drift'
+    """
+    return title.lower().replace(" ", "-")
 
 
 class Panel:
@@ -163,11 +205,10 @@ class Panel:
             changes,
             on_zoom,
         )
-        name = title.lower().replace(" ", "-")
+        name = panel_id(title)
         self._section = Tag("section", classes="panel", aria_labelledby=f"{name}-title", id=name)
         with self._section:
-            Tag("h2", title, id=f"{name}-title")
-            Tag("p", about, "about")
+            add_heading(title, f"{name}-title", about)
             self._summary = Tag("p", "", "summary")
             self._body = Tag("div", classes="body")
         self._chart: Chart | None = None

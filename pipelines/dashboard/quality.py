@@ -12,7 +12,13 @@ from streamboost.pipelines.status.formatting import (
     percent_text,
 )
 
-__all__ = ["class_table", "metrics_table", "reliability_table"]
+__all__ = [
+    "class_table",
+    "lowest_recall",
+    "metrics_table",
+    "mistakes_address",
+    "reliability_table",
+]
 
 _WAITING = "Shown once enough requested labels have arrived."
 _NO_PROBABILITIES = "Not available: the records carry labels without probabilities."
@@ -68,6 +74,21 @@ def _label_assumption_text(report: Mapping[str, Any]) -> str:
         f"The labels of {', '.join(names)} are left out, as they disagree with the predictions "
         f"more often than the others'. With them the accuracy would be {estimate_text(before)}."
     )
+
+
+def lowest_recall(view: StatusSnapshot) -> tuple[str, Mapping[str, float]] | None:
+    """Return the class with the lowest recall and the estimate, recent if there is one."""
+    for report in reversed(_evaluation_reports(view)):
+        if found := [one for one in report.get("classes") or () if one.get("recall")]:
+            worst = min(found, key=lambda one: float(one["recall"]["value"]))
+            return str(worst["label"]), worst["recall"]
+    return None
+
+
+def mistakes_address(view: StatusSnapshot, label: str) -> str:
+    """Return the address of the misclassified records of the class `label`."""
+    pipeline = view.document("pipeline").get("name")
+    return page_address("/records", pipeline, true=label, wrong="true")
 
 
 def class_table(view: StatusSnapshot) -> Table:

@@ -17,13 +17,14 @@ from streamboost.pipelines.dashboard.labelling_request import (
     UNTOLD,
     first_small_image,
     is_long_or_media,
-    show_field_value,
+    show_fields,
 )
 from streamboost.pipelines.dashboard.tables import Cell, Column, Table
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
 from streamboost.pipelines.dashboard.widgets import (
     BidiText,
     Tag,
+    add_heading,
     show_summary_and_table,
     show_table,
 )
@@ -369,6 +370,7 @@ def show_record(
         _show_label_doubts(record, near, pipeline, can_change)
         show_table(_label_table(record))
     with Tag("div", classes="panels halves"):
+        _show_fields(record)
         _show_section(
             "Class probabilities",
             "Class probabilities of the ensemble on arrival.",
@@ -380,7 +382,6 @@ def show_record(
             contribution_table(record, view),
             section_id="why",
         )
-        _show_fields(record)
         _show_section(
             "Nearest labelled records", _ABOUT_NEAREST, neighbour_table(record, near, pipeline)
         )
@@ -515,14 +516,9 @@ def _show_fields(record: StoredRecord) -> None:
     further = f", {count_text(len(fields), 'long or further field')}" if fields else ""
     title = f"{count_text(len(given), 'feature')}{further}"
     with Tag("section", classes="panel", aria_labelledby="fields-title"):
-        Tag("h2", "The record", id="fields-title")
-        Tag("p", f"{title}, as they came.", "about")
+        add_heading("Fields", "fields-title", f"{title}, as they came.")
         with Tag("dl", classes="fields"):
-            for name, value in fields.items():
-                with Tag("dt"):
-                    Tag("bdi", str(name))
-                with Tag("dd"):
-                    show_field_value(value)
+            show_fields(fields)
         columns = [Column("Feature", "words"), Column("Value")]
         rows = [[str(name), field_text(value)[:LONGEST]] for name, value in features.items()]
         show_table(Table("Features", columns, rows, ""))
@@ -533,6 +529,5 @@ def _show_section(
 ) -> None:
     name = section_id or title.lower().replace(" ", "-")
     with Tag("section", classes="panel", id=name, aria_labelledby=f"{name}-title"):
-        Tag("h2", title, id=f"{name}-title")
-        Tag("p", description, "about")
+        add_heading(title, f"{name}-title", description)
         show_summary_and_table(table)

@@ -8,7 +8,7 @@ from streamboost.pipelines.dashboard.explanations import contrast_class, contras
 from streamboost.pipelines.dashboard.record import is_disputed, record_votes
 from streamboost.pipelines.dashboard.tables import Cell, Column, Table
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
-from streamboost.pipelines.dashboard.widgets import BidiText, Tag, show_table
+from streamboost.pipelines.dashboard.widgets import BidiText, Tag, add_heading, show_table
 from streamboost.pipelines.status.formatting import NOTHING, count_text, percent_text, time_text
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.status.record_filter import RecordFilter
@@ -45,24 +45,24 @@ class RecordPage:
     disputed: int | None = 0
 
 
+_ABOUT = (
+    "Kept labelled records, newest label first. Select an id for details. Tinted: the prediction "
+    "differs from the label. Disputed: another class has at least as many votes. Main reasons: "
+    "features that favour the prediction over the label, or over the second class."
+)
+
+
 def show_records(
     page: RecordPage, view: StatusSnapshot, record_filter: RecordFilter, offset: int = 0
 ) -> None:
     """Show a page of matching records; `offset` is the number of matches on earlier pages."""
     pipeline = view.document("pipeline").get("name")
-    with Tag("section", classes="panel whole", aria_label="Records", id="listed"):
+    with Tag("section", classes="panel whole", aria_labelledby="listed-title", id="listed"):
+        add_heading("Labelled records", "listed-title", _ABOUT)
         _show_filter_form(view, record_filter, pipeline)
         BidiText("p", "summary").show_text(*_describe_filter(page.total, record_filter))
         _show_disputed_count(page.disputed, record_filter, pipeline)
         _show_class_counts(page.sums, record_filter, pipeline)
-        Tag(
-            "p",
-            "Kept labelled records, newest label first. Select an id for details. Tinted: the "
-            "prediction differs from the label. Disputed: another class has at least as many "
-            "votes. Main reasons: features that favour the prediction over the label, or over the "
-            "second class.",
-            "about",
-        )
         _show_page_links(page, record_filter, pipeline, offset)
         show_table(record_table(page.records, pipeline))
 

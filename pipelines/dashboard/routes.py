@@ -1,4 +1,4 @@
-"""Routes of the pages: dashboard at ``/``, labelling at ``/label``, and the drill-down pages."""
+"""Routes of the pages: parts of the dashboard, labelling at ``/label``, drill-down pages."""
 
 import asyncio
 import logging
@@ -18,14 +18,20 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from streamboost.pipelines.dashboard.drilldown import add_drilldown_pages
 from streamboost.pipelines.dashboard.labelling import LabellingPage
 from streamboost.pipelines.dashboard.labelling_progress import AccuracyGainTracker
-from streamboost.pipelines.dashboard.layout import Header, add_csp_nonces, main_element
-from streamboost.pipelines.dashboard.overview import TABLES_EVERY, Dashboard, PipelinesOverview
+from streamboost.pipelines.dashboard.layout import PARTS, Header, add_csp_nonces, main_element
+from streamboost.pipelines.dashboard.overview import (
+    OVERVIEW,
+    TABLES_EVERY,
+    Dashboard,
+    PipelinesOverview,
+)
 from streamboost.pipelines.dashboard.sockets import (
     bind_websockets_to_logins,
     delete_unconnected_pages,
 )
 from streamboost.pipelines.dashboard.view import EVERY, StatusFeed, page_address, visible_snapshot
 from streamboost.pipelines.dashboard.widgets import STATIC
+from streamboost.pipelines.service.labelling.progress import LabellingProgress
 from streamboost.pipelines.service.labelling.served import ServedPipeline
 
 __all__ = ["add_pages"]
@@ -56,7 +62,8 @@ def add_pages(app: FastAPI, pipelines: Sequence[ServedPipeline]) -> None:
         served.name: StatusFeed(served.status, threads, served.is_running) for served in pipelines
     }
     by_name = {served.name: served for served in pipelines}
-    _add_dashboard_page(by_name, feeds)
+    for title, path, _ in PARTS:
+        _add_dashboard_page(title, path, by_name, feeds)
     _add_labelling_page(by_name, feeds)
     add_drilldown_pages(by_name, feeds)
     # Disable the loading bar for background requests.
@@ -84,16 +91,16 @@ def add_pages(app: FastAPI, pipelines: Sequence[ServedPipeline]) -> None:
 
 
 def _add_dashboard_page(
-    pipelines: Mapping[str, ServedPipeline], feeds: Mapping[str, StatusFeed]
+    title: str, path: str, pipelines: Mapping[str, ServedPipeline], feeds: Mapping[str, StatusFeed]
 ) -> None:
     names = list(feeds)
 
-    @ui.page("/", title="Dashboard | streamboost", response_timeout=PATIENCE)
+    @ui.page(path, title=f"{title} | streamboost", response_timeout=PATIENCE)
     async def dashboard_page(request: Request, pipeline: str | None = None) -> Response | None:
         name = _selected_pipeline(pipeline, names)
         if name is not None and pipelines[name].blind_mode.is_blind(request.state.person):
             return RedirectResponse(page_address("/label", name))  # class counts reveal predictions
-        header = Header("/", name, names, request.state.person)
+        header = Header(path, name, names, request.state.person)
         if name is None:
             with main_element("Pipelines"):
                 overview = PipelinesOverview(names)
@@ -106,21 +113,21 @@ def _add_dashboard_page(
 
             await _refresh_while_open(show_overview)
             return None
-        with main_element(name):
-            panels = Dashboard(name)
+        with main_element(name if path == OVERVIEW else title):
+            panels = Dashboard(name, path)
         served, person, shown = pipelines[name], request.state.person, -1
         gains = AccuracyGainTracker()
-        first: int | None = None
+        progress = LabellingProgress()
 
         async def show_dashboard() -> None:
-            nonlocal shown, first
+            nonlocal shown, progress
             view = await feeds[name].read()
             header.show_counts(view)
             if view.number != shown:
                 if shown < 0 or view.number % TABLES_EVERY == 0:
-                    first = (await asyncio.to_thread(served.queue.progress, person)).first
+                    progress = await asyncio.to_thread(served.queue.progress, person)
                 shown = view.number
-                panels.show_metrics(view, gains.gain_since(first, view))
+                panels.show_metrics(view, progress, gains.gain_since(progress.first, view))
             panels.update(view)
 
         await _refresh_while_open(show_dashboard)

@@ -1,4 +1,4 @@
-"""Websockets of the pages: each is bound to the login session that opened its page."""
+"""Websockets of the pages: each has one page, of the login session that opened the page."""
 
 import logging
 from collections.abc import Callable
@@ -24,10 +24,11 @@ _OF_PAGES = ("handshake", "event", "javascript_response", "ack", "log")
 
 
 def bind_websockets_to_logins() -> None:
-    """Reject websocket events for pages of another login session.
+    """Reject websocket events for pages of another login session, or of another websocket.
 
-    NiceGUI checks the id of a page, but not the sender. Only the websocket transport is enabled,
-    because the guard closes websockets when their login ends.
+    NiceGUI checks the id of a page, but not the sender. A page with a websocket is not dropped, so
+    many pages on one websocket would evade the limits on pages and on websockets. Only the
+    websocket transport is enabled, because the guard closes websockets when their login ends.
     """
     for logger in (core.sio.logger, core.sio.eio.logger):
         logger.handlers.clear()  # they print client data unescaped; the log of `serve` escapes it
@@ -36,8 +37,9 @@ def bind_websockets_to_logins() -> None:
     core.sio.eio.transports = ["websocket"]
     core.app.config.socket_io_js_transports = ["websocket"]
     handlers = core.sio.handlers["/"]
+    handlers["log"] = _log_browser_message
     for name in _OF_PAGES:
-        handlers[name] = _reject_events_of_other_logins(handlers[name])
+        handlers[name] = _reject_foreign_events(handlers[name])
     handlers["connect"] = _reject_connects_of_other_logins(handlers["connect"])
 
 
@@ -54,24 +56,38 @@ def shorten_traceback(record: logging.LogRecord) -> bool:
         is_text = isinstance(error, UnicodeDecodeError) and module.startswith("uvicorn.")
         is_packet = record.name != "uvicorn.error" or module.startswith("engineio.")
         if is_text or is_packet:
-            record.msg, record.args = "malformed websocket message: %r", (error,)
+            record.msg, record.args = "malformed websocket message: %.200r", (error,)
             record.levelno, record.levelname = logging.WARNING, "WARNING"
             record.exc_info = record.exc_text = None
     return True
 
 
-def _reject_events_of_other_logins(handler: Callable[..., Any]) -> Callable[..., Any]:
+def _log_browser_message(sid: str, message: dict[str, Any]) -> None:
+    """Log what a page's scripts report, marked as the text of a client, and shortened."""
+    person: User = core.sio.get_environ(sid)["asgi.scope"]["state"]["person"]
+    _log.warning(
+        "the browser of %s reports %.200r",
+        person.name,
+        message["message"],
+        extra={"event": "browser_message"},
+    )
+
+
+def _reject_foreign_events(handler: Callable[..., Any]) -> Callable[..., Any]:
     async def handle_event(sid: str, *messages: Any) -> Any:
         try:
             (message,) = messages
-            if _belongs_to_other_login(message["client_id"], core.sio.get_environ(sid)):
+            id = message["client_id"]
+            if _belongs_to_other_login(id, core.sio.get_environ(sid)) or _has_other_page(sid, id):
                 return False
             done = handler(sid, message)
             return await done if isawaitable(done) else done
         except (KeyError, TypeError, ValueError) as error:
             # NiceGUI catches errors of our own handlers and logs their traceback.
             _log.warning(
-                "malformed websocket event: %r", error, extra={"event": "websocket_event_malformed"}
+                "malformed websocket event: %.200r",
+                error,
+                extra={"event": "websocket_event_malformed"},
             )
             return False
 
@@ -100,6 +116,11 @@ def _belongs_to_other_login(page_id: str, environ: dict[str, Any]) -> bool:
         extra={"event": "websocket_event_foreign"},
     )
     return True
+
+
+def _has_other_page(sid: str, page_id: str) -> bool:
+    """Return whether the websocket is connected to another page: each page has a room."""
+    return any(room != page_id and room in Client.instances for room in core.sio.rooms(sid))
 
 
 async def delete_unconnected_pages() -> None:

@@ -56,12 +56,14 @@ Tone = Literal["good", "warn", "bad", "grey"]
 class Notice:
     """Warning about a running pipeline, such as feature drift.
 
-    `word` is the status, `text` a short description and `link` the page with details.
+    `word` is the status, `text` a short description, `link` the page with details and `action` an
+    imperative.
     """
 
     word: str
     text: str
     link: str
+    action: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,28 +114,30 @@ def _warnings_for_status_line(view: StatusSnapshot) -> list[Notice]:
     """Return the warnings: paused training, regression, change, drift, disagreement."""
     name, found = view.document("pipeline").get("name"), []
     if view.document("learner").get("paused"):
-        found.append(Notice("Paused", "training is paused", page_address("/versions", name)))
+        link = page_address("/versions", name)
+        found.append(Notice("Paused", "training is paused", link, "Resume training"))
     if fell := significant_recall_drop(view):
         first, *others = fell.names
         more = f" and {others[0] if len(others) == 1 else len(others)}" * bool(others)
         more += " other classes" * (len(others) > 1)
         link = f"{page_address('/versions', name, a=fell.version)}#since"
-        found.append(Notice("Regression", f"recall of {first}{more} fell", link))
+        text = f"recall of {first}{more} fell"
+        found.append(Notice("Regression", text, link, "Compare versions"))
     if (drop := view.document("evaluation").get("drop")) and drop["low"] > 0.0:
         text = f"accuracy fell by {100 * drop['value']:.1f} points"
-        found.append(Notice("Accuracy drop", text, page_address("/", name)))
+        found.append(Notice("Accuracy drop", text, page_address("/", name), "See metrics"))
     if (change := view.document("changes").get("newest")) and _recent_committees_lead(view):
         said = f"the stream changed before label {change['since_labels'] + 1:,}"
-        found.append(Notice("Change", said, f"{page_address('/', name)}#expert-weights"))
+        link = f"{page_address('/quality', name)}#expert-weights"
+        found.append(Notice("Change", said, link, "Check the expert weights"))
     if moved := shifted_features(view):
         link = page_address("/features", name, feature=moved[0])
-        found.append(Notice("Feature drift", shift_summary(view), link))
+        found.append(Notice("Feature drift", shift_summary(view), link, "Check the feature"))
     if names := disagreeing_annotators(view):
         more = f"; so does {names[1]}" if len(names) == 2 else f"; so do {len(names) - 1} more"
         said = f"{names[0]} disagrees with other annotators{more * (len(names) > 1)}"
-        found.append(
-            Notice("Annotator disagreement", said, f"{page_address('/', name)}#annotators")
-        )
+        link = f"{page_address('/labelling', name)}#annotators"
+        found.append(Notice("Annotator disagreement", said, link, "Check the annotator"))
     return found
 
 
@@ -228,8 +232,8 @@ class StatusPanel:
         self._trouble = Tag("p", "", "trouble", role="alert")
         self._trouble.set_visibility(False)
 
-    def show(self, view: StatusSnapshot) -> None:
-        """Show the status line for `view` at the present time."""
+    def show(self, view: StatusSnapshot) -> PipelineStatus:
+        """Show the status line for `view` at the present time; return the status."""
         now = time.time()
         found = pipeline_status(view, now)
         said = asdict(found)
@@ -242,3 +246,4 @@ class StatusPanel:
         self._line.show(**said, beat=int(now / BEAT))
         self._trouble.set_visibility(trouble is not None)
         self._trouble.text = trouble or ""
+        return found

@@ -140,11 +140,12 @@ def confusion_matrix_table(view: StatusSnapshot) -> Table:
         return Table(caption, [], [], waiting)
     right = sum(row[i] for i, row in enumerate(counts))
     kept = sorted(sorted(range(len(labels)), key=lambda i: -sum(counts[i]))[:MOST_CLASSES])
-    columns = [Column("True class", "words"), *(Column(labels[j]) for j in kept)]
+    columns = [Column("True class", "words"), Column("Labels"), *(Column(labels[j]) for j in kept)]
     name = view.document("pipeline").get("name")
     rows: Rows = [
         [
             Cell(labels[i], link=page_address("/records", name, true=labels[i])),
+            number_text(sum(counts[i])),
             *(
                 _confusion_cell(
                     counts[i],
@@ -171,11 +172,13 @@ def _confusion_cell(
     counts: Sequence[int], true_class: int, predicted_class: int, link: str
 ) -> Cell:
     """Return the cell of two classes (indices); `counts` are all counts of `true_class`."""
+    n, share = counts[predicted_class], counts[predicted_class] / max(sum(counts), 1)
     return Cell(
-        number_text(counts[predicted_class]) if counts[predicted_class] else "·",
-        shade=counts[predicted_class] / max(sum(counts), 1),
+        f"{100 * share:.0f} %" if n else "·",
+        shade=share,
         colour="series-1" if predicted_class == true_class else "bad",
-        link=link if counts[predicted_class] else None,
+        note=f"{count_text(n, 'label')}: " if n else None,
+        link=link if n else None,
     )
 
 
@@ -251,7 +254,7 @@ def scorer_table(view: StatusSnapshot) -> Table:
 
 def latency_table(view: StatusSnapshot) -> Table:
     """Build the table of batch latency by stage: median and 99th percentile."""
-    columns = [Column("Stage", "words"), Column("Median"), Column("99th percentile")]
+    columns = [Column("Stage", "words"), Column("p50"), Column("p99")]
     found: Mapping[str, Mapping[str, float | None]] = view.document("latency")
     longest = max((values.get("p99") or 0.0 for values in found.values()), default=0.0) or 1.0
     rows: Rows = [
@@ -283,17 +286,24 @@ def committee_history_table(view: StatusSnapshot) -> Table:
         Column("Note", "words"),
     ]
     name, again = view.document("pipeline").get("name"), rollback_origins(view)
+    trained = {mark["version"]: mark for mark in view.marks if mark["kind"] == "trained"}
+    deployed = {mark["version"] for mark in view.marks if mark["kind"] == "promoted"}
     rows: Rows = [
         [
             time_text(mark["time"]),
             Cell(_event_text(mark, again), link=_version_link(mark, name)),
             number_text(mark["sequence"]),
-            "" if mark["kind"] == "promoted" else str(mark.get("text") or ""),
+            _event_note(trained.get(mark["version"]) if mark["kind"] == "promoted" else mark),
         ]
         for mark in reversed(view.marks[-MOST_MARKS:])
+        if mark["kind"] != "trained" or mark["version"] not in deployed
     ]
     summary = "" if rows else "Shown once a committee is trained."
     return Table("Committee history", columns, rows, summary)
+
+
+def _event_note(event: Mapping[str, Any] | None) -> str:
+    return "" if event is None else str(event.get("text") or "")
 
 
 def rollback_origins(view: StatusSnapshot) -> dict[int, int]:

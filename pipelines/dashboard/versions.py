@@ -24,12 +24,18 @@ from streamboost.pipelines.dashboard.recall_by_version import (
 from streamboost.pipelines.dashboard.tables import (
     Cell,
     Column,
+    Rows,
     Table,
     rollback_origins,
     version_text,
 )
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
-from streamboost.pipelines.dashboard.widgets import DataTable, Tag, show_summary_and_table
+from streamboost.pipelines.dashboard.widgets import (
+    DataTable,
+    Tag,
+    add_heading,
+    show_summary_and_table,
+)
 from streamboost.pipelines.status.formatting import (
     NOTHING,
     count_text,
@@ -46,8 +52,10 @@ __all__ = [
     "copy_original_label_counts",
     "default_baseline_version",
     "importance_table",
+    "labels_to_decide",
     "recall_since_table",
     "significant_recall_drop",
+    "version_effect_table",
     "version_table",
 ]
 
@@ -324,6 +332,83 @@ def version_table(
     return Table("Versions", columns, rows, summary)
 
 
+EFFECTS = 10
+"""Number of the newest versions whose effect is shown."""
+
+SMALLEST = 0.01
+"""Change of accuracy that the labels to decide are computed for, if the change is smaller."""
+
+
+def version_effect_table(view: StatusSnapshot) -> Table:
+    """Build the table of the accuracy of the newest versions, against as many labels before."""
+    marks = [mark for mark in view.marks if mark["kind"] == "promoted"][-EFFECTS:]
+
+    def build_table() -> Table:
+        return _effect_table(marks, view.evidence.told, view.document("pipeline").get("name"))
+
+    newest = marks[-1]["version"] if marks else 0
+    return view.evidence.found.get_or_compute((version_effect_table, newest), build_table)
+
+
+def _effect_table(
+    deployments: Sequence[Status], evidence: Sequence[LabelledPrediction], pipeline: str
+) -> Table:
+    columns = [Column("Version", "words"), Column("Deployed", "words")]
+    figures = ("Accuracy before", "Accuracy", "Change", "Labels to decide")
+    columns += map(Column, figures)
+    if not deployments:
+        return Table("Effect of labels", columns, [], "Shown once a version is deployed.")
+    rows: Rows = []
+    changes = []
+    for mark in deployments:
+        version = int(mark["version"])
+        until = [one for one in evidence if one.version <= version]
+        before, after = split_at_version(until, version)
+        change = RecallChange("Accuracy", overall_recall(before), overall_recall(after))
+        changes.append(change)
+        link = page_address("/versions", pipeline, a=version)
+        missing = labels_to_decide(change)
+        rows.append(
+            [
+                Cell(str(version), link=link),
+                time_text(mark["time"]),
+                recall_text(change.before),
+                recall_text(change.after),
+                recall_change_cell(change),
+                NOTHING if missing is None else number_text(missing),
+            ]
+        )
+    summary = _effect_text(int(deployments[-1]["version"]), changes[-1])
+    return Table("Effect of labels", columns, rows[::-1], summary)
+
+
+def labels_to_decide(change: RecallChange) -> int | None:
+    """Return about how many further labels decide the sign of a change.
+
+    0 if it is decided, None if there are too few labels for an estimate. The width of the
+    interval falls with the square root of the number of labels.
+    """
+    if change.interval is None or change.after is None or change.has_few_labels:
+        return None
+    low, high = change.interval
+    if low > 0 or high < 0:
+        return 0
+    ratio = (high - low) / 2 / max(abs(change.percentage_points) / 100, SMALLEST)
+    return max(round(change.after.told * (ratio**2 - 1)), 1)
+
+
+def _effect_text(version: int, change: RecallChange) -> str:
+    missing = labels_to_decide(change)
+    if missing is None:
+        return f"Version {version} has too few labels to decide whether it helped."
+    low, high = (100 * end for end in change.interval or (0.0, 0.0))
+    size = f"{change.percentage_points:+.1f} points ({low:+.1f} to {high:+.1f})"
+    if missing:
+        more = count_text(missing, "more label")
+        return f"Undecided whether version {version} helped: {size}; about {more} would decide."
+    return f"Version {version} {'helped' if low > 0 else 'made predictions worse'}: {size}."
+
+
 NAMED = 10
 """Maximum number of versions named in a sentence."""
 
@@ -417,7 +502,7 @@ class VersionComparison:
         if last is not None:
             span = f"From version {version_text(first, origins)} to {version_text(last, origins)}"
         with Tag("section", classes="panel whole", aria_labelledby="since-title", id="since"):
-            Tag("h2", span, id="since-title")
+            add_heading(span, "since-title", _ABOUT)
             self._add_version_menus(first, last)
             ends = {number for number in (first, last) if number is not None}
             about = (
@@ -432,7 +517,6 @@ class VersionComparison:
                     said = f"No usable labels are kept for version {wanted}{nearest}."
                     Tag("p", said, "summary")
             show_summary_and_table(recall_since_table(evidence, first, self._pipeline, last))
-            Tag("p", _ABOUT, "about")
 
     def _show_version_comparison(
         self,
@@ -462,8 +546,8 @@ class VersionComparison:
                 comparison_table(known_versions[left], known_versions[right], evidence)
             )
         with Tag("section", classes="panel whole", aria_labelledby="weigh-title", id="weigh"):
-            Tag("h2", "Feature importances", id="weigh-title")
-            Tag("p", "Share of the total split gain per feature.", "about")
+            about = "Share of the total split gain per feature."
+            add_heading("Feature importances", "weigh-title", about)
             show_summary_and_table(importance_table(known_versions[left], known_versions[right]))
 
     @staticmethod

@@ -31,12 +31,15 @@ __all__ = [
     "BatchedUpdates",
     "BidiText",
     "Chart",
+    "ConnectionNotice",
     "DataTable",
+    "MovedAnchors",
     "ResendEditor",
     "StatusLine",
     "Tag",
     "ThemeSelector",
     "TimeRangeSelector",
+    "add_heading",
     "event_fields",
     "json_cells",
     "show_summary_and_table",
@@ -81,6 +84,16 @@ class Tag(TextElement):
         super()._text_to_model_text(
             escape_bidi(text if self.tag == "bdi" else with_no_break_spaces(text))
         )
+
+
+def add_heading(title: str, id: str, about: str = "") -> None:
+    """Add the heading of a panel; the method `about` is shown after a click on an "i"."""
+    with Tag("div", classes="heading"):
+        Tag("h2", title, id=id)
+        if about:
+            with Tag("details", classes="info"):
+                Tag("summary", "i", aria_label=f"About: {title}")
+                Tag("p", about)
 
 
 class BidiText(Tag):
@@ -276,8 +289,16 @@ class ThemeSelector(_Component, component=STATIC / "theme.js"):
     """Control that selects the light or dark theme."""
 
 
+class ConnectionNotice(_Component, component=STATIC / "connection.js"):
+    """Notice on a page that gets no websocket, such as behind a proxy that forwards none."""
+
+
 class StatusLine(_Component, component=STATIC / "status.js"):
     """Status line of a pipeline. The browser also shows when the server stops responding."""
+
+
+class MovedAnchors(_Component, component=STATIC / "moved.js"):
+    """Redirection of anchors of former panels of a page to the pages that have them now."""
 
 
 class ResendEditor(_Component, component=STATIC / "resend.js"):

@@ -1,4 +1,4 @@
-"""Demo that compares query strategies: runs records through a pipeline with each, with few labels.
+"""Demo that compares query strategies: runs a pipeline with each strategy on the same records.
 
 The records are River's ImageSegments, written to an embedded log first and streamed from there, or
 the user's own (`own`). The evaluation is prequential: each record is predicted on arrival, and a
@@ -53,7 +53,7 @@ FEWEST = 20
 
 @dataclass(frozen=True, slots=True)
 class LabelledStream:
-    """Records for the demo to replay, with their true labels.
+    """Records for the demo to replay, with their true labels; `batch` records are read at once.
 
     `sections` are the pipeline file's sections for records and labels, with paths relative to a
     subfolder of the demo's folder. `truth` maps record ids to labels. `fill`, if not None, is
@@ -90,8 +90,9 @@ class StrategyResult:
 class RunProgress:
     """Progress of a run, after `records` of `of` records.
 
-    `recent` is the accuracy in the sliding window. `repeated` is the accuracy of a baseline there,
-    which repeats the last label. Both are None with too few records.
+    `recent` is the accuracy in the sliding window, and `repeated` the accuracy there of a baseline
+    that repeats the last label. Both are None with too few records. `labels` is the number of
+    requested labels.
     """
 
     strategy: str
@@ -221,8 +222,8 @@ def run_demo(
             seconds = time.perf_counter() - start
             if not watch.tally.hits:
                 raise DataError(
-                    f"{stream.name}: not one record could be used; the dead letters in "
-                    f"{config.state / 'log.db'} say why (name a folder to keep with --state)"
+                    f"{stream.name}: all records are dead letters: see the reasons in "
+                    f"{config.state / 'log.db'} (keep this file with --state FOLDER)"
                 )
             rows[run_of] = watch.tally.result(run_of, watch.labels, seconds)
             if run_of == "margin":
@@ -260,7 +261,7 @@ def create_pipeline(sections: Tables, folder: Path) -> Config:
     config = parse(sections, folder.absolute(), name="the demo")
     if config.state.exists():
         raise StateError(
-            f"{folder} holds an earlier demo: name another folder, or move that one away"
+            f"{folder} has an earlier demo: give another folder, or move this folder away"
         )
     State(config.state).create()
     (folder / FILE).write_text(toml.format_sections(sections), encoding="utf-8")

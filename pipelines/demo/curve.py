@@ -22,7 +22,7 @@ _HEIGHT, _MARGIN = 15, 6
 
 @dataclass(slots=True)
 class LearningCurves:
-    """Collector of learning curves: for each strategy, the last accuracy by number of labels."""
+    """Collector of learning curves: for each strategy and number of labels, the last accuracy."""
 
     _points: dict[str, dict[int, float]] = field(default_factory=dict)
 
@@ -105,7 +105,8 @@ def render_curves(curves: dict[str, list[Point]], width: int) -> Text:
             text.append(_MARKS.get(name, " "), style=_COLOURS.get(name))
         text.append("\n")
     text.append(
-        f"{'':>{_MARGIN}}+{'-' * columns}\n{'':>{_MARGIN + 1}}{_tick_label_line(axes, columns)}\n"
+        f"{'':>{_MARGIN}}+{'-' * columns}\n"
+        f"{'':>{_MARGIN + 1}}{_format_tick_labels(axes, columns)}\n"
     )
     for name in curves:
         text.append(f"{'':>{_MARGIN + 1}}")
@@ -124,7 +125,7 @@ def _columns_of_curve(
             yield column, accuracy
 
 
-def _tick_label_line(axes: Axes, n_columns: int) -> str:
+def _format_tick_labels(axes: Axes, n_columns: int) -> str:
     """Return the line of tick labels below the axis, `n_columns` characters at most."""
     line = ""
     for tick in axes.ticks():

@@ -76,11 +76,13 @@ def generate_pipeline_file(
 def _refuse_unusable_path(records: Path) -> None:
     """Raise ConfigurationError for a path that a pipeline file cannot contain."""
     if str(records) == STDIN:
-        raise ConfigurationError("init: labels come from the same file, which must be one: name it")
+        raise ConfigurationError(
+            "init: standard input cannot be read again for the labels: give a file"
+        )
     if variable_names(str(records)):
         raise ConfigurationError(
-            f"init {records}: ${{...}} in a pipeline file is a variable of the environment: rename "
-            "the file"
+            f"init {records}: the name has ${{...}}, which is an environment variable in a "
+            "pipeline file: rename the file"
         )
 
 
@@ -104,7 +106,7 @@ def _find_default_id_field(
         if found
         else 'add a field "id" that differs in every record, such as its number'
     )
-    raise ConfigurationError(f'{records}: no field is called "id", which names a record: {mend}')
+    raise ConfigurationError(f'{records}: there is no id field "id": {mend}')
 
 
 def _are_usable_as_ids(values: Sequence[object]) -> bool:

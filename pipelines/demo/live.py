@@ -35,7 +35,7 @@ FIRST = 600
 """Number of records predicted before the pages open."""
 
 FAST = 200
-"""Records per second until then: slow enough for answers to arrive a few records later."""
+"""Records per second before the pages open, so that answers arrive only a few records later."""
 
 PACE = 10
 """Records per second afterwards."""
@@ -64,8 +64,8 @@ _decode = msgspec.json.Decoder(_RequestId).decode
 class StreamSimulator:
     """Simulator that writes the stream of digits, and answers some of the label requests.
 
-    A new simulator continues after the last record of an earlier one. It leaves requests that are
-    still open to the user.
+    A new simulator continues after the last record of an earlier simulator. It does not answer
+    requests that are open at its start: the user can answer them.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def run_live_demo(
         code = server.poll()
     if code:
         raise ConfigurationError(
-            f"`streamboost serve` ended with {code}, and the demo with it: see what it said"
+            f"the demo stopped, as `streamboost serve` failed with code {code}: see its error above"
         )
 
 
@@ -209,7 +209,7 @@ def _create_or_continue_pipeline(sections: Tables, folder: Path) -> Config:
         return demo.create_pipeline(sections, folder)
     if not file.is_file() or file.read_text(encoding="utf-8") != toml.format_sections(sections):
         raise StateError(
-            f"{folder} holds a demo of other settings: give those, or name another folder"
+            f"{folder} has a demo with other settings: give the same settings or another folder"
         )
     return config
 

@@ -59,8 +59,8 @@ class RecordSplitter:
 
     Attributes
     ----------
-    truth : the label of each record so far, by id
-    skipped : number of skipped records, by reason
+    truth : maps the id of each record so far to its label
+    skipped : maps a reason to the number of records skipped for it
     """
 
     def __init__(self, path: Path, label: str, id: str | None) -> None:
@@ -133,8 +133,8 @@ class RecordSplitter:
         if len(classes) == 1:
             raise DataError(
                 f"{self._path}: the label {self._label!r} of all {n:,} records is "
-                f"{next(iter(classes))!r}, so there is nothing to learn: name another field "
-                f"with --label, or records of two labels at least{self._skipped_records_suffix}"
+                f"{next(iter(classes))!r}, so there is nothing to learn: give another field "
+                f"with --label, or records with at least two labels{self._skipped_records_suffix}"
             )
         if not self._has_fields:
             raise DataError(
@@ -146,8 +146,8 @@ class RecordSplitter:
             shown = ", ".join(repr(name[:40]) for name in list(classes)[:3])
             raise ConfigurationError(
                 f"--label {self._label}: {n:,} records of {self._path} have {len(classes):,} "
-                f"different values there ({shown}, ...), as an amount, a time or a name has: name "
-                "the field with the class of each record"
+                f"different values in this field ({shown}, ...), like amounts, times or names: "
+                "give the field with the class of each record"
             )
         common = ", ".join(f"{name[:40]} {amount:,}" for name, amount in classes.most_common(5))
         more = f" and {len(classes) - 5} more" if len(classes) > 5 else ""
@@ -168,12 +168,12 @@ class RecordSplitter:
     def _no_usable_record_error(self) -> DataError | ConfigurationError:
         """Return the error to raise if no record of the file can be used."""
         if not self._lines:
-            return DataError(f"{self._path} is empty: name a file with labelled records")
+            return DataError(f"{self._path} is empty: give a file with labelled records")
         for option, name in (("--label", self._label), ("--id", self._id)):
             if name is not None and (missing := absent_fields_error(self._sample, [name])):
                 return ConfigurationError(f"{option} {name}: {missing} ({self._path})")
         return DataError(
-            f"{self._path}: not one of {self._lines:,} records can be used "
+            f"{self._path}: none of {self._lines:,} records can be used "
             f"({self._skipped_counts_text}): each must be a JSON object on a line "
             f"of its own, or a row of a table, in UTF-8, with a label in {self._label!r}"
         )
@@ -204,7 +204,7 @@ def split_labelled_file(
     written = [folder / RECORDS, folder / ANSWERS]
     if any(file.exists() for file in written):
         raise StateError(
-            f"{folder} holds an earlier demo: name another folder, or move that one away"
+            f"{folder} has an earlier demo: give another folder, or move this folder away"
         )
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -243,7 +243,7 @@ def _encoded_fields(path: Path, records: Path, encoder: str) -> dict[str, Any]:
     if not names:
         raise ConfigurationError(
             f"--encoder {encoder}: no field of {path} has texts of several words: leave the "
-            "encoder out, or name another file"
+            "encoder out, or give another file"
         )
     name = str(place) if place.exists() else encoder
     return {field: {"type": "text", "encoder": name} for field in names}
@@ -254,11 +254,11 @@ def refuse_invalid_field_names(label: str, id: str | None) -> None:
     for option, name in (("--label", label), ("--id", id)):
         if name is not None and not is_valid_field_name(name):
             raise ConfigurationError(
-                f"{option} {name!r}: a field's name is text without quotes, backslashes and "
-                "control characters"
+                f"{option} {name!r}: invalid field name: give a name without quotes, backslashes "
+                "and control characters"
             )
     if label == id:
-        raise ConfigurationError(f"--id {id}: this is the label's field: name another")
+        raise ConfigurationError(f"--id {id}: this is the label field: give another field")
 
 
 def _write_split_records(

@@ -1,19 +1,27 @@
 """Terminal output of the demo: a progress bar or periodic lines, and a table of results."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
 from streamboost.pipelines.demo import compare as demo
+from streamboost.pipelines.status.formatting import duration_text
 
 __all__ = ["HEADINGS", "display_name", "progress_display", "result_cells", "results_table"]
 
-HEADINGS = ("strategy", "labels", "accuracy", "2nd half", "balanced", "seconds", "records/s")
+HEADINGS = ("strategy", "labels", "accuracy", "2nd half", "balanced", "time", "records/s")
 
 LEGEND = "2nd half: accuracy on the later half of the records;\nbalanced: mean over the classes"
 NO_FIGURE = "\N{EN DASH}"
@@ -24,19 +32,38 @@ LINE_EVERY, LINES = 500, 20
 """Without a terminal: minimum records between two lines, and maximum number of lines of a run."""
 
 
+SHORTEST = 5.0
+"""Minimum seconds left of a run for which a line says the time left."""
+
+
 @contextmanager
-def progress_display(console: Console) -> Iterator[Callable[[demo.RunProgress], None]]:
-    """Context manager: yields a function that shows the progress of a run on `console`."""
+def progress_display(
+    console: Console, n_runs: int = 1, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[demo.RunProgress], None]]:
+    """Context manager: yields a function that shows the progress of `n_runs` runs on `console`.
+
+    The time left of a run follows from its records so far, by `clock` in seconds.
+    """
     if not console.is_terminal:
         printed: dict[str, int] = {}
-        yield lambda progress: _print_progress_if_due(console, progress, printed)
+        began: dict[str, float] = {}
+
+        def print_progress(progress: demo.RunProgress) -> None:
+            name, now = progress.strategy, clock()
+            seconds = now - began.setdefault(name, now)
+            left = seconds * (progress.of - progress.records) / max(progress.records, 1)
+            number = f" (run {len(began)} of {n_runs})" * (n_runs > 1)
+            ending = f", about {duration_text(float(f'{left:.2g}'))} left" * (left >= SHORTEST)
+            _print_progress_if_due(console, progress, printed, number, ending)
+
+        yield print_progress
         return
     columns = (
         TextColumn("{task.description:<6}"),
         *([BarColumn(bar_width=24)] if console.width >= NARROW else []),
         TextColumn("{task.completed:>5,.0f} of {task.total:,.0f} records"),
         TextColumn("{task.fields[state]}"),
-        TimeElapsedColumn(),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
     )
     tasks: dict[str, TaskID] = {}
     with Progress(*columns, console=console) as bar:
@@ -44,18 +71,24 @@ def progress_display(console: Console) -> Iterator[Callable[[demo.RunProgress], 
         def show_progress(progress: demo.RunProgress) -> None:
             name = display_name(progress.strategy)
             if name not in tasks:
-                tasks[name] = bar.add_task(name, total=progress.of, state="")
+                number = f"{len(tasks) + 1}/{n_runs} {name}" if n_runs > 1 else name
+                tasks[name] = bar.add_task(number, total=progress.of, state="")
             bar.update(tasks[name], completed=progress.records, state=_format_progress(progress))
 
         yield show_progress
 
 
 def _print_progress_if_due(
-    console: Console, progress: demo.RunProgress, printed_record_counts: dict[str, int]
+    console: Console,
+    progress: demo.RunProgress,
+    printed_record_counts: dict[str, int],
+    number: str,
+    ending: str,
 ) -> None:
     """Print a progress line if enough records were added since the strategy's last line.
 
-    `printed_record_counts` has the record count of the last line, by strategy; it is updated.
+    `number` follows the strategy's name, and `ending` is the end of the line.
+    `printed_record_counts` has the record count of each strategy at its last line; it is updated.
     """
     every = max(LINE_EVERY, progress.of // LINES)
     before = printed_record_counts.get(progress.strategy, 0)
@@ -63,8 +96,8 @@ def _print_progress_if_due(
     if progress.records // every > before // every or is_last:
         printed_record_counts[progress.strategy] = progress.records
         console.print(
-            f"{display_name(progress.strategy)}: {progress.records:,} of {progress.of:,} records, "
-            f"{_format_progress(progress)}"
+            f"{display_name(progress.strategy)}{number}: {progress.records:,} of "
+            f"{progress.of:,} records, {_format_progress(progress)}{ending}"
         )
 
 
@@ -107,6 +140,6 @@ def result_cells(row: demo.StrategyResult) -> tuple[str, ...]:
         f"{row.accuracy:.1%}",
         f"{row.accuracy_second_half:.1%}",
         f"{row.balanced_accuracy:.1%}",
-        f"{row.seconds:.1f}" if ran else NO_FIGURE,
+        f"{row.seconds:.1f} s" if ran else NO_FIGURE,
         f"{row.records_per_second:,.0f}" if ran else NO_FIGURE,
     )

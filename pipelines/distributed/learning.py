@@ -76,7 +76,7 @@ class LearningPipeline(Pipeline):
 
     Attributes
     ----------
-    workers : by partition, the scorer with its progress and lag, from the newest log entry
+    workers : maps a partition to its scorer with progress and lag, from the newest log entry
     """
 
     decides = False
@@ -164,19 +164,19 @@ class LearningPipeline(Pipeline):
         `on_data_loss` is not "continue", or if the topic was recreated.
         """
         name = message.partition
-        where = f"offset {message.offset} of partition {name} of the progress"
+        where = f"offset {message.offset} of partition {name} of the scoring log"
         entry = ScoringLogEntry.decode(message.payload, where)
         expected = self._seen.get(name, 0) + 1
         if entry.sequence < expected:
             raise GapError(
-                f"{where} is batch {entry.sequence}, and batch {expected} is the next: the topic "
-                "was recreated; give the pipeline another name and an empty state"
+                f"{where} is batch {entry.sequence} instead of {expected}: the topic was "
+                "recreated; give the pipeline another name and an empty state"
             )
         if entry.sequence > expected and self._on_data_loss != "continue":
             raise GapError(
-                f"{where} is batch {entry.sequence}, and batch {expected} is the next: compaction "
-                "took those between away before they were learned from, as the learner was away "
-                'for too long; set [pipeline] on_data_loss = "continue" to continue without them'
+                f"{where} is batch {entry.sequence} instead of {expected}: compaction removed the "
+                "batches between before the learner read them, as it was stopped for too long; "
+                'set [pipeline] on_data_loss = "continue" to continue without these batches'
             )
         self.lost_batches += entry.sequence - expected
         self._seen[name] = entry.sequence
@@ -210,9 +210,10 @@ class LearningPipeline(Pipeline):
         return Message(payload, message.partition, request.offset, len(payload), message.time)
 
     def _predict_and_query(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
-        """Return the scorers' predictions and requests; each of the records has a request.
+        """Return the scorers' predictions of the requested records, and their requests.
 
-        Labels of merged classes are mapped to their current classes.
+        The learner reads only requested records, and does not predict them again. Labels of merged
+        classes are mapped to their current classes.
         """
         self._scored = []
         for entry, kept in zip(self._entries, self._kept, strict=True):
@@ -289,7 +290,7 @@ class LearningPipeline(Pipeline):
         """Return the messages of relabel requests, and those of scorers for the status pages."""
         names, expires = (
             self.schema.features,
-            self.join.expires_after.end_time_ms(self.join.stream_time),
+            self.join.expires_after.end_time_ms(self.join.now),
         )
         known = self.join, self.learner, self.schema, self.sequence
         more = requests_about(to_requests([]), relabel_requests, records, scored, *known)

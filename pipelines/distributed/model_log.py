@@ -28,7 +28,10 @@ _KIND = "table"
 
 
 class _Manifest(msgspec.Struct, frozen=True):
-    """Manifest of a snapshot: batch, schema, and for each table its number of chunks and hash."""
+    """Manifest of a snapshot.
+
+    `edition` is the learner batch that published the snapshot, and `schema` the schema as JSON.
+    `tables` maps a table to its number of chunks and its hash."""
 
     edition: int
     schema: str
@@ -132,8 +135,8 @@ class ModelLogReader:
             return msgspec.json.decode(value, type=_Manifest)
         except msgspec.MsgspecError as error:
             raise StateError(
-                f"{self._where} holds what is no manifest of a learner: {error}; only the learner "
-                "may write there: start `streamboost learn` again, which writes all tables"
+                f"{self._where} has an invalid manifest: {error}; only the learner may write to "
+                "this topic: restart `streamboost learn`, which writes all tables"
             ) from error
 
     def _build_snapshot(self, manifest: _Manifest, chunks: dict[str, list[bytes]]) -> ModelSnapshot:
@@ -157,8 +160,8 @@ class ModelLogReader:
     def _decode_table(self, table: str, digest: str, blob: bytes) -> Arrays:
         if hashlib.blake2b(blob, digest_size=16).hexdigest() != digest:
             raise StateError(
-                f"{self._where}: the table {table!r} of the newest edition is not whole: messages "
-                "of it were deleted; start `streamboost learn` again, which writes all tables"
+                f"{self._where}: the table {table!r} of the newest snapshot is incomplete, as "
+                "messages were deleted: restart `streamboost learn`, which writes all tables"
             )
         try:
             return decode_sealed(f"the table {table!r} of {self._where}", blob, kind=_KIND)[0]

@@ -19,7 +19,7 @@ from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.connectors.messages.values import encode_values_of_records
 from streamboost.errors import ConnectorError
 from streamboost.evaluation.sufficient_stats import UnlabelledSums
-from streamboost.pipelines.config.durations import StreamTime, WindowSize
+from streamboost.pipelines.config.durations import RecordAndBatchTime, WindowSize
 from streamboost.pipelines.distributed.model_log import ModelSnapshot
 from streamboost.pipelines.distributed.scoring_log import RequestEntry, ScoringLogEntry, ScoringStep
 from streamboost.pipelines.runner.batch import (
@@ -70,13 +70,13 @@ class TaskSettings:
 class PartitionTask:
     """Task that predicts the records of one partition, and selects records for label requests.
 
-    After a step whose commit failed, create a new task from the committed entry.
+    After a step whose commit failed, create a new task from the committed log entry.
 
     Parameters
     ----------
     partition : number of the partition
     settings : TaskSettings
-    partitions : number of partitions of the topic
+    partitions : number of partitions of the records topic
     newest : newest entry in the scoring log; None: a new partition
     topic : id of the records topic; None: the broker reports none
 
@@ -96,9 +96,9 @@ class PartitionTask:
     ) -> None:
         if newest is not None and None not in (topic, newest.topic) and topic != newest.topic:
             raise ConnectorError(
-                "the topic of the records was deleted and recreated: what it holds is not "
-                "what was there. Put the old one back from a copy, or, to read this one from its "
-                "beginning, give the pipeline another name and an empty state"
+                "the topic of the records was deleted and recreated, so its messages are others. "
+                "Restore the old topic from a copy, or, to read the new topic from its beginning, "
+                "give the pipeline another name and an empty state"
             )
         self._topic = topic
         self.partition = partition
@@ -207,7 +207,7 @@ class PartitionTask:
     def _decode_records(
         self, messages: Sequence[Message], snapshot: ModelSnapshot, batch_time_ms: int
     ) -> tuple[Records, list[DeadLetter]]:
-        """Decode the records of a batch; return new records, and dead letters by offset."""
+        """Decode the records of a batch; return records with new ids, and sorted dead letters."""
         sound, dead = snapshot.schema.decode(messages, source="records", time=batch_time_ms)
         known, fresh = {id for _, id in self._window}, []
         for row, id in enumerate(sound.ids):
@@ -216,8 +216,8 @@ class PartitionTask:
                 known.add(id)
             else:
                 text = (
-                    f"a record with the id {id!r} is among the newest {self._window.maxlen} of its "
-                    "partition already"
+                    f"another record has the id {id!r}: ids must be unique within the newest "
+                    f"{self._window.maxlen} records of a partition"
                 )
                 message = sound.messages[row]
                 letter = DeadLetter.from_message(
@@ -264,7 +264,7 @@ class PartitionTask:
         some = records.take(rows)
         labels = scored.labels[list(rows)].tolist()
         given = zip(X[list(rows)], labels, some.times, encode_values_of_records(some), strict=True)
-        now = StreamTime(0, batch_time_ms)
+        now = RecordAndBatchTime(0, batch_time_ms)
         return [HeldRecord(x, now, label, time, values) for x, label, time, values in given]
 
     def _encode_requests(
@@ -276,7 +276,7 @@ class PartitionTask:
         snapshot: ModelSnapshot,
         batch_time_ms: int,
     ) -> list[bytes]:
-        expires = self._settings.expires_after.end_time_ms(StreamTime(0, batch_time_ms))
+        expires = self._settings.expires_after.end_time_ms(RecordAndBatchTime(0, batch_time_ms))
         return [
             build_request(
                 id,

@@ -43,8 +43,9 @@ class Scorer:
     ----------
     member : group member with its consumer and producer
     committed_reader : reader of committed messages (``read_committed``)
-    topics : ScorerTopics
-    table, model_log : reader of the compacted topic, and the model log that decodes its messages
+    topics : names of the topics that the scorer reads and writes
+    models_reader : reader of the compacted topic with the model snapshots
+    model_log : decoder of this topic's messages
     settings : TaskSettings
     max_records : maximum number of messages of a poll
     stop : token that requests a stop
@@ -64,7 +65,7 @@ class Scorer:
         member: KafkaMember,
         committed_reader: CommittedReader,
         topics: ScorerTopics,
-        table: CompactedTopicReader,
+        models_reader: CompactedTopicReader,
         model_log: ModelLogReader,
         settings: TaskSettings,
         *,
@@ -79,7 +80,7 @@ class Scorer:
         self._member = member
         self._committed_reader = committed_reader
         self._topics = topics
-        self._table = table
+        self._models_reader = models_reader
         self._model_log = model_log
         self._settings = settings
         self._max_records = max_records
@@ -134,7 +135,7 @@ class Scorer:
         edition = self._poll_newest_snapshot()
         if edition is None:
             self._log_reason_and_wait(
-                "`streamboost learn` has not published anything to predict by yet"
+                "there is no model snapshot yet: `streamboost learn` publishes the first"
             )
             return 0
         found = self._messages_by_partition(polled)
@@ -145,9 +146,9 @@ class Scorer:
     def _poll_newest_snapshot(self) -> ModelSnapshot | None:
         """Poll the model log; return the newest model snapshot, or None before the first."""
         if self._has_read:
-            self._model_log.read(self._table.poll(), is_complete=False)
+            self._model_log.read(self._models_reader.poll(), is_complete=False)
         else:
-            self._model_log.read(self._table.read_to_end())
+            self._model_log.read(self._models_reader.read_to_end())
         self._has_read = True
         return self._model_log.newest
 
@@ -161,8 +162,9 @@ class Scorer:
     def _messages_by_partition(self, polled: PolledBatch) -> dict[int, list[Message]]:
         """Return the polled messages of partitions with a task.
 
-        If messages precede the next offset of a task, the task is removed, and they are left out.
-        Messages left out are read again after their task was created from the committed state.
+        If messages precede the next offset of a task, the messages are left out, and the task is
+        removed. Messages that are left out are read again after their task is created from the
+        committed state.
         """
         found = {}
         for partition, messages in sorted(polled.messages.items()):
@@ -185,7 +187,8 @@ class Scorer:
         for partition in partitions:
             if partition >= written:
                 self._log_reason_and_wait(
-                    f"partition {partition} has no place in {topics.predictions!r} yet"
+                    f"partition {partition} is missing in {topics.predictions!r} or "
+                    f"{topics.scoring_log!r}, until `streamboost learn` adds it"
                 )
                 continue
             newest = self._committed_reader.newest_message(topics.scoring_log, partition)
@@ -195,7 +198,8 @@ class Scorer:
             edition = self._read_snapshot(task.snapshot_number)
             if edition is None:
                 self._log_reason_and_wait(
-                    f"edition {task.snapshot_number} of what partition {partition} is predicted by"
+                    f"partition {partition} needs model snapshot {task.snapshot_number}, which has "
+                    "not been read yet"
                 )
                 continue
             if task.replay_range is not None:
@@ -203,7 +207,7 @@ class Scorer:
             task.next, task.gap = self._seek_partition(partition, task.next)
             self.tasks[partition] = task
             _log.info(
-                "partition %d from offset %d on",
+                "partition %d is assigned: reading from offset %d",
                 partition,
                 task.next,
                 extra={"event": "partition_assigned"},
@@ -220,12 +224,12 @@ class Scorer:
         """Return the newest model snapshot, or None if its number is below `snapshot_number`."""
         newest = self._model_log.newest
         if newest is None or newest.number < snapshot_number:
-            self._model_log.read(self._table.read_to_end())
+            self._model_log.read(self._models_reader.read_to_end())
             newest = self._model_log.newest
         return newest if newest is not None and newest.number >= snapshot_number else None
 
     def _seek_partition(self, partition: int, offset: int | None) -> tuple[int, list[int] | None]:
-        """Seek a partition to `offset`; skip deleted offsets if `on_data_loss` permits.
+        """Seek a partition to `offset`; skip deleted offsets if `on_data_loss` is "continue".
 
         Returns the offset, and the skipped range [start, end), or None.
         """
@@ -235,7 +239,7 @@ class Scorer:
             start = self._member.beginning_offset(partition)
             if self._on_data_loss != "continue" or offset is None or start <= offset:
                 raise
-            _log.error("%s. They are passed over", error, extra={"event": "offsets_deleted"})
+            _log.error("%s. These offsets are skipped", error, extra={"event": "offsets_deleted"})
             return self._member.seek(partition, start), [offset, start]
 
     def _predict_and_commit(
@@ -282,4 +286,4 @@ class Scorer:
         """Leave the group, which starts a rebalance at once, and close the readers."""
         self._member.close()
         self._committed_reader.close()
-        self._table.close()
+        self._models_reader.close()

@@ -98,7 +98,7 @@ class ScoringLogEntry:
     gap
         Offsets [start, end) before the batch that were deleted before they were read.
     unknown
-        Number of records with a value, by field that the schema does not have.
+        For each field that the schema does not have, the number of records with a value.
     """
 
     sequence: int
@@ -137,8 +137,8 @@ class ScoringLogEntry:
             return cls(**found | {"asked": [RequestEntry(**one) for one in found["asked"]]})
         except (ValueError, TypeError, LookupError) as error:
             raise StateError(
-                f"{location} is no entry of a scorer's progress: {error!r}; only scorers may write "
-                "there, of the same release as this"
+                f"{location} is not a valid scoring log entry: {error!r}; only scorers of this "
+                "release may write to the topic"
             ) from error
 
     def decode_sums(self) -> UnlabelledSums:
@@ -146,7 +146,7 @@ class ScoringLogEntry:
         return UnlabelledSums.unpack(self.classes, base64.b64decode(self.sums))
 
     def request_predictions(self, requests: Sequence[RequestEntry]) -> Scored:
-        """Return the predictions of the records of `requests`, as arrays."""
+        """Return the stored predictions of the records in `requests`, as arrays."""
         labels = np.empty(len(requests), dtype=object)
         labels[:] = [one.label for one in requests]
         P = np.array([one.probabilities for one in requests], dtype=np.float64)
@@ -173,7 +173,7 @@ def to_requests(entries: Sequence[RequestEntry]) -> Requests:
 
 @dataclass(frozen=True, slots=True)
 class ScoringStep:
-    """Result of one batch: messages, encoded log entry, next offset and number of records."""
+    """Result of one batch: messages, encoded log entry, next offset, and number of records."""
 
     messages: OutputMessages
     entry: bytes

@@ -47,7 +47,7 @@ class Bridge:
     project
         The Label Studio project.
     find_choices
-        Returns the current tag of the labelling interface that takes the answers.
+        Returns the Choices tag of the current labelling interface, in which annotators answer.
     task_store
         Store of the tasks.
     requests, labels
@@ -61,6 +61,8 @@ class Bridge:
         Schema of label messages.
     on_conflict
         Rule by which the pipeline chooses between several labels of a record.
+    blind
+        Whether tasks have no prediction.
     """
 
     def __init__(
@@ -75,6 +77,8 @@ class Bridge:
         status: StatusReader | None,
         schema: Schema,
         on_conflict: str,
+        *,
+        blind: bool,
     ) -> None:
         self._name = name
         self._project = project
@@ -87,6 +91,7 @@ class Bridge:
         self._status = status
         self._schema = schema
         self._on_conflict = on_conflict
+        self._blind = blind
         self._logged: set[str] = set()
         self._key_prefix = task_store.key_prefix(name)
         task_store.mark_unsent(task_store.entries("refused"))
@@ -112,7 +117,7 @@ class Bridge:
         try:
             choices = self._find_choices()
         except ConfigurationError as error:
-            self._warn_once(f"{error}. Until then it is taken to be as it was")
+            self._warn_once(f"{error}. Until then, the previous interface is used")
             return
         if choices != self._choices:
             self._choices = choices
@@ -134,7 +139,7 @@ class Bridge:
             request = read_request(payload)
         except msgspec.MsgspecError as error:
             _log.warning(
-                "a request is passed over, as it cannot be read: %s",
+                "an unreadable request is skipped: %s",
                 error,
                 extra={"event": "request_unreadable"},
             )
@@ -196,10 +201,11 @@ class Bridge:
         return first.id
 
     def _close_requests(self, request_state: RequestState | None) -> None:
-        """Close answered and expired requests, and delete their tasks that nobody has started.
+        """Close answered and expired requests, and delete their tasks that were not started.
 
         A request whose task was started stays at the stage "expired" until the task is finished. A
-        task that was only skipped is deleted: others would be offered it without end.
+        task that was only skipped is deleted, as Label Studio would offer it to others again and
+        again.
         Without `request_state`, no request counts as expired.
         """
 
@@ -252,7 +258,7 @@ class Bridge:
         known = request_state.requests if request_state else {}
         fields = [known[entry.id].get("fields", {}) if request_state else {} for entry in entries]
         tasks = [
-            build_task(entry, self._name, self._choices, further)
+            build_task(entry, self._name, self._choices, further, blind=self._blind)
             for entry, further in zip(entries, fields, strict=True)
         ]
         self._task_store.mark_sent(entries, time.time())
@@ -276,8 +282,8 @@ class Bridge:
     def _mark_request_refused(self, entry: TaskEntry, error: RequestRefusedError) -> None:
         self._task_store.mark_refused(entry, str(error))
         _log.warning(
-            "the request for record %r is set aside until the labelling interface is another, or "
-            "`streamboost label-studio` is restarted: %s",
+            "the request for record %r is refused, and is retried when the labelling interface "
+            "changes or `streamboost label-studio` restarts: %s",
             entry.id,
             error,
             extra={"event": "task_rejected"},
@@ -286,8 +292,8 @@ class Bridge:
     def _warn_of_missing_interface_fields(self, request_state: RequestState | None) -> None:
         for name in missing_variables(self._choices, request_state.fields if request_state else ()):
             self._warn_once(
-                f"{self._project.where}: its labelling interface shows ${name}, which no record "
-                "has had: it is empty"
+                f"{self._project.where}: the labelling interface shows ${name}, which no record "
+                "has: it stays empty. Correct the interface"
             )
 
     def _warn_once(self, warning: str) -> None:
@@ -304,7 +310,7 @@ class Bridge:
         if gone := [entry for entry in entries if entry.key not in there]:
             self._task_store.mark_done(gone)
             _log.warning(
-                "%s: the tasks of %d requests are gone, which nobody will answer there; so far %d",
+                "%s: the tasks of %d requests were deleted, so these stay unanswered; so far %d",
                 self._project.where,
                 len(gone),
                 self._task_store.add_to_counter("gone", len(gone)),
@@ -330,8 +336,8 @@ class Bridge:
             )
         if late := sum(entry.stage == "expired" and not entry.answered_by for entry, _ in done):
             _log.warning(
-                "%d of them came too late, as their requests had expired: the pipeline counts them "
-                "and learns nothing of them; so far %d",
+                "%d answers arrived after their requests expired: the pipeline counts them, and "
+                "does not learn them; so far %d",
                 late,
                 self._task_store.add_to_counter("expired", late),
                 extra={"event": "answers_late"},
@@ -362,9 +368,9 @@ class Bridge:
         return usable
 
     def _in_writing_order(self, answers: Sequence[LabelStudioAnswer]) -> list[LabelStudioAnswer]:
-        """Return `answers` in the order in which the most frequent label holds in the pipeline.
+        """Sort `answers` so that the pipeline, by `on_conflict`, uses their most frequent label.
 
-        In a tie, the label that was given first holds.
+        In a tie, the first label is used.
         """
         ((majority, _),) = Counter(one.label for one in answers).most_common(1)
         return sorted(
@@ -390,6 +396,6 @@ def to_integer_label(choice: str, where: str) -> int:
         return int(choice)
     except ValueError:
         raise ConfigurationError(
-            f"{where}: the choice {choice!r} is not a whole number, which labels are by [schema] "
-            'label = "integer": correct the labelling interface'
+            f"{where}: the choice {choice!r} is not a whole number, as [schema] label = "
+            '"integer" requires: correct the labelling interface'
         ) from None

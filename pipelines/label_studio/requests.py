@@ -33,8 +33,9 @@ class RequestMessage(msgspec.Struct):
         """Return whether a label of `annotator` (None: unknown) answers this request.
 
         Any label answers a first request. A relabel request, which has `excluded_annotators`, is
-        answered by another known annotator only. The pipeline lists those who labelled the record,
-        so that earlier labels do not answer, in whatever order the streams are read.
+        answered by another known annotator only. The pipeline lists the annotators of earlier
+        labels, so that these labels do not answer the request, in whatever order the streams are
+        read.
         """
         excluded = self.excluded_annotators
         return excluded is None or (annotator is not None and annotator not in excluded)
@@ -45,7 +46,7 @@ read_request = msgspec.json.Decoder(RequestMessage).decode
 
 @dataclass(frozen=True, slots=True)
 class RequestState:
-    """State of the pipeline's open requests, by record id, after batch `sequence`.
+    """State of the pipeline's open requests, keyed by record id, after batch `sequence`.
 
     `fields` are the further fields seen in requested records so far.
     """
@@ -75,23 +76,28 @@ class RequestState:
 
 
 def build_task(
-    entry: TaskEntry, pipeline_name: str, choices: Choices, fields: Mapping[str, Any]
+    entry: TaskEntry,
+    pipeline_name: str,
+    choices: Choices,
+    fields: Mapping[str, Any],
+    *,
+    blind: bool,
 ) -> dict[str, Any]:
     """Convert a request to a task, with the committee's prediction as a pre-annotation.
 
     `fields` are the record's fields that the schema does not have. Variables of the labelling
-    interface that the record lacks are empty.
+    interface that the record lacks are empty. If labelling is `blind`, the task has no prediction.
     """
     request = read_request(entry.request)
-    guess = None if request.label is None else str(label_from_json(request.label))
+    guess = None if blind or request.label is None else str(label_from_json(request.label))
     sure = request.probabilities.get(guess) if guess is not None else None
     data = {
         **fields,
         "id": request.id,
         "features": request.features,
-        "guess": guess or "nothing yet",
+        "guess": "hidden" if blind else guess or "nothing yet",
         "probability": sure,
-        "utility": request.utility,
+        "utility": None if blind else request.utility,
         "excluded_annotators": ", ".join(request.excluded_annotators or ()),
     }
     add_missing_fields(data, choices.variables)

@@ -36,7 +36,7 @@ _LONGEST_REST = 60.0
 
 
 def open_project(config: Config) -> tuple[LabelStudioProject, Choices]:
-    """Connect to the project of `config`; return the project, and its tag for the answers.
+    """Connect to the project of `config`; return the project, and its tag for answers.
 
     Raises ConfigurationError if the project does not match the pipeline.
     """
@@ -59,8 +59,8 @@ def run(config: Config, stop: StopToken, *, once: bool = False) -> None:
     section = config.sections.label_studio
     if section is None:
         raise ConfigurationError(
-            "[label_studio]: this section is missing; give it url, project and "
-            'token = "${NAME}", with the token in the environment variable NAME'
+            "[label_studio]: this section is missing; add it with url, project and "
+            'token = "${NAME}", and set the environment variable NAME to the token'
         )
     try:
         with stop.interruptible(), _bridge_factory(config) as create_bridge:
@@ -131,4 +131,5 @@ def _create_bridge(
         StatusReader(config.state) if publishes else None,
         config.sections.build_schema(),
         config.sections.labels.on_conflict,
+        blind=config.sections.serve.blind,
     )

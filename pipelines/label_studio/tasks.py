@@ -124,18 +124,18 @@ class TaskStore:
             finally:
                 self._database.close()
 
-    def position(self, source: str) -> Position:
+    def stored_position(self, source: str) -> Position:
         """Return the stored position of `source`; empty if none is stored."""
-        found = self._stored_position(source)
+        found = self._stored_position_text(source)
         return {} if found is None else _position(found)
 
     def seek_to_stored_position(self, source_name: str, source: Source) -> None:
         """Seek the source `source_name` to its stored position."""
-        if (bookmark := self._stored_position(f"{source_name}.bookmark")) is not None:
+        if (bookmark := self._stored_position_text(f"{source_name}.bookmark")) is not None:
             source.set_expected_content(bookmark)
-        source.seek(self.position(source_name))
+        source.seek(self.stored_position(source_name))
 
-    def _stored_position(self, source: str) -> str | None:
+    def _stored_position_text(self, source: str) -> str | None:
         with self._write_transaction() as connection:
             query = "SELECT position FROM positions WHERE source = ?"
             found = connection.execute(query, (source,)).fetchone()
@@ -164,7 +164,7 @@ class TaskStore:
         answered_by: Mapping[str, Collection[str | None]],
         bookmark: str | None = None,
     ) -> None:
-        """Store who answered requests, by request key; store position and bookmark of `source`."""
+        """Store the annotators of answers by request key, and position and bookmark of `source`."""
         with self._write_transaction() as connection:
             connection.executemany(
                 "UPDATE requests SET answered_by = ? WHERE key = ?",
@@ -228,7 +228,7 @@ class TaskStore:
         return int(found[0])
 
     def mark_open(self, tasks: Mapping[str, int]) -> None:
-        """Mark requests as open; `tasks` are the numbers of their tasks, by request key."""
+        """Mark requests as open; `tasks` are the numbers of their tasks, keyed by request key."""
         self._update_requests(
             "stage = 'open', task = ?", [(task, key) for key, task in tasks.items()]
         )
@@ -257,7 +257,7 @@ class TaskStore:
             if version != _FORMAT:
                 raise StateError(
                     f"{self.path} has format {version}, and this release reads {_FORMAT}: move the "
-                    "file away, and delete the tasks that wait for answers"
+                    "file away, and delete the unanswered tasks in Label Studio"
                 )
             yield connection
 

@@ -34,14 +34,14 @@ _SUFFIXES: dict[ExportFormat, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ExportedCommittee:
-    """Exported committee: the content of the file, and what the operator has to know."""
+    """Exported committee: the content of the file, and notices about version and accuracy."""
 
     content: bytes
     version: int
     suffix: str
     """Suffix of the file's name."""
     notices: tuple[str, ...]
-    """Sentences: which committee is exported, and its accuracy."""
+    """Sentences about the exported version and its accuracy."""
 
 
 def export_committee(
@@ -50,7 +50,7 @@ def export_committee(
     version: int | None = None,
     encoders: SentenceEncoders | None = None,
 ) -> ExportedCommittee:
-    """Return the committee that serves, or the kept `version`, in a `format` for other programs.
+    """Return the active committee, or the kept `version`, in a `format` for other programs.
 
     The pipeline may be running, as only its newest checkpoint is read. `encoders` loads the
     sentence encoders of the fields.
@@ -123,10 +123,10 @@ def _restore_learner(
         found = state.checkpoints.newest()
     if found is None:
         raise StateError(
-            f"{state.path} holds no checkpoint to export from: the pipeline takes one every "
-            "[pipeline] checkpoint_every batches, and when it is stopped"
+            f"{state.path} has no checkpoint to export from: wait for [pipeline] checkpoint_every "
+            "batches, or stop the pipeline"
         )
-    remedy = "no format expresses it; export a pipeline without one"
+    remedy = "no export format supports this; export a pipeline without such a model"
     return *restore_learner(found, encoders, remedy), "recorded" in found[1]
 
 
@@ -146,25 +146,25 @@ def _find_committee(state: State, learner: "StreamLearner", version: int | None)
 def _require_exportable(learner: "StreamLearner", committee: "Committee") -> None:
     if learner.n_label_lags:
         raise StateError(
-            f"{learner.n_label_lags} columns of this committee are the newest labels, which other "
+            f"{learner.n_label_lags} columns of this committee are lagged labels, which other "
             "programs do not have: export a pipeline with [committee] label_lags = 0"
         )
     changed = sorted(map(str, learner.renamed_classes & {*committee.classes.tolist()}))
     if changed:
         raise StateError(
             f"version {committee.version} of the committee predicts the classes "
-            f"{', '.join(changed)}, which were merged or dropped since: send `retrain`, and export "
-            "the next version"
+            f"{', '.join(changed)}, which were merged or dropped later: run `streamboost control "
+            "... retrain`, and export the next version"
         )
 
 
 def _describe_accuracy(accuracy: "Estimate | None", n_records: int, *, is_served: bool) -> str:
     """Return a sentence on the accuracy of the committee on the newest `n_records` records.
 
-    `is_served` says that the pipeline serves the exported version.
+    `is_served` is whether the exported version is the active one.
     """
     if not is_served:
-        return "its accuracy is not estimated: the pipeline serves another version"
+        return "its accuracy is not estimated: the pipeline predicts with another version"
     if accuracy is None:
         return (
             "its accuracy is not estimated: too few requests were answered, or other processes "

@@ -43,9 +43,9 @@ class ExternalModels:
     Attributes
     ----------
     serving
-        The model that makes the pipeline's predictions; None: the committee does.
+        The model that makes the pipeline's predictions; None: the committee predicts.
     shadow_models
-        Models that are evaluated only, by name.
+        Maps a name to a model that is only evaluated.
     transformer
         Transformer of the records' fields; None: fields are unchanged.
     block, min_labels
@@ -125,7 +125,7 @@ class ExternalModels:
             model.names = list(names)
 
     def shadow_metrics(self) -> dict[str, Any]:
-        """Return the evaluation metrics and failure count of each shadow model, by name."""
+        """Return the evaluation metrics and failure count of each shadow model, keyed by name."""
         return {
             name: evaluation.to_json() | {"failures": self.shadow_models[name].failures}
             for name, evaluation in self._evaluations.items()

@@ -23,13 +23,13 @@ def restore_learner(
     ----------
     checkpoint : the checkpoint
     encoders : loader of the fields' sentence encoders
-    remedy : end of the error message if a River model serves
+    remedy : end of the error message if the pipeline has a River model or transformer
 
     Raises
     ------
     StateError
-        If a River model serves or makes the fields, or if the files of a sentence encoder are not
-        those of the state.
+        If a River model predicts or computes the fields, or if the files of a sentence encoder have
+        changed since the checkpoint.
     """
     # The import loads the kernels.
     from streamboost.learner.learner import StreamLearner, without_running_training
@@ -37,9 +37,9 @@ def restore_learner(
     arrays, manifest = checkpoint
     models = manifest.get("models", {})
     if models.get("serves") or models.get("transforms"):
-        does = "serves" if models.get("serves") else "makes the fields of"
+        does = "predicts in" if models.get("serves") else "computes the fields of"
         raise StateError(
-            f"a River model {does} this pipeline, whose pickle no other process reads: {remedy}"
+            f"a River model {does} this pipeline, and only the pipeline reads its pickle: {remedy}"
         )
     learner = StreamLearner.restore(
         without_running_training(select_prefix(arrays, "learner.")), encoders

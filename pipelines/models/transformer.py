@@ -50,7 +50,7 @@ class Transformer:
     """Wrapper of a River transformer, which learns from records and from their later labels.
 
     Unsupervised parts learn a record before it is transformed, as in River's predictions.
-    Supervised parts learn a record once, when its label arrives, in the form it had on arrival.
+    Supervised parts learn a record once, when its label arrives, with its field values on arrival.
     Parts with a parameter `t` get the record's time, as a naive datetime in UTC.
 
     Parameters

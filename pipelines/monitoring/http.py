@@ -77,9 +77,9 @@ class HealthServerAddress:
         try:
             server = _Server(self, handler)
         except OSError as error:
-            mend = "choose a free port, or 0 for none"
+            mend = "set a free port, or 0 for no server"
             if self.host not in _NAMES:
-                mend += ", and an address that this machine has, such as 0.0.0.0 for all"
+                mend += ", and an address of this machine, such as 0.0.0.0 for all addresses"
             raise ConfigurationError(
                 f"[monitor] port = {self.port}: cannot listen on {self.host}:{self.port} "
                 f"({error.strerror or error}): {mend}"
@@ -99,7 +99,7 @@ class HealthServerAddress:
         except (OSError, ValueError) as error:
             raise ConfigurationError(
                 f"[monitor] certificate = {str(self.certificate)!r} and key cannot be used "
-                f"({error}): give files in PEM that belong together, the key without a password"
+                f"({error}): set a PEM certificate and its key without a password"
             ) from None
         return context
 
@@ -225,13 +225,15 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_metrics(self) -> None:
         host = self.headers.get("Host", "")
         if not self.knows(re.sub(r":\d*$", "", host)):
-            self._send_response(400, b"this machine is not called so\n")
+            self._send_response(
+                400, b"unknown Host header: add the name to [monitor] allowed_hosts\n"
+            )
             return
         given = self.headers.get("Authorization", "").encode("latin-1", "replace")
         if hmac.compare_digest(given, self.token):
             self._send_response(200, self.metrics(), _METRICS)
         else:
-            self._send_response(401, b"the token is needed\n")
+            self._send_response(401, b"missing or wrong token: send Authorization: Bearer TOKEN\n")
 
     def _send_response(self, status: int, body: bytes, content_type: str = _TEXT) -> None:
         self.send_response(status)

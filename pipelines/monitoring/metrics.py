@@ -29,8 +29,8 @@ from streamboost.pipelines.state.folder import LOG
 
 __all__ = ["Metrics"]
 
-_BOUNDS = {"": "", "low_": ", least", "high_": ", most"}
-"""Name parts and help texts of an estimate and of the ends of its 95 % interval."""
+_BOUNDS = {"": "", "low_": ", lower bound", "high_": ", upper bound"}
+"""Maps a name part to a help text, for an estimate and the bounds of its 95 % interval."""
 
 _DIFFERENCES = {
     "accuracy_drop": "Accuracy of the earlier records minus that of the newest",
@@ -46,11 +46,11 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 _OF_ANNOTATORS = {
-    "labels": "Labels learned of who gave them.",
-    "shared": "Pairs with a label of somebody else of the same record.",
-    "agreed": "Those of them that were alike.",
-    "judged": "Labels of records that nobody else labelled, where the prediction was confident.",
-    "confirmed": "Those of them that were as predicted.",
+    "labels": "Labels learned from the annotator.",
+    "shared": "Pairs of a label of the annotator and of another annotator for the same record.",
+    "agreed": "Such pairs with equal labels.",
+    "judged": "Labels of records without another annotator, but with a confident prediction.",
+    "confirmed": "Such labels that equal the prediction.",
 }
 
 LONGEST_NAME = 200
@@ -76,16 +76,21 @@ class Metrics(Observer):
         self._judged = -math.inf
         self._batches = self._create_counter("batches", "Batches committed.")
         self._records = self._create_counter("records", "Records predicted.")
-        self._requests = self._create_counter("requests", "Labels asked for.")
+        self._requests = self._create_counter("requests", "Labels requested.")
         self._labels = self._create_counter(
-            "labels", "Labels learned, those of [initial_data] not counted."
+            "labels", "Labels learned, without those of [initial_data]."
         )
         self._initial_labels = self._create_counter(
-            "initial_labels", "Labels known beforehand, learned."
+            "initial_labels", "Labels of [initial_data] learned."
         )
-        self._ignored = self._create_counter("labels_ignored", "Labels dropped.", "kind", IGNORED)
+        self._ignored = self._create_counter(
+            "labels_ignored", f"Labels dropped, by kind: {', '.join(IGNORED)}.", "kind", IGNORED
+        )
         self._dead = self._create_counter(
-            "dead_letters", "Messages that could not be used.", "reason", get_args(Reason)
+            "dead_letters",
+            "Messages that were rejected as dead letters.",
+            "reason",
+            get_args(Reason),
         )
         self._trainings = self._create_counter(
             "trainings", "Trainings started.", "kind", get_args(Kind)
@@ -93,20 +98,20 @@ class Metrics(Observer):
         self._changes = self._create_counter("changes", "Changes of the stream detected.")
         self._seconds = Histogram(
             "streamboost_batch_seconds",
-            "From reading a batch to its commit.",
+            "Seconds from reading a batch to its commit.",
             buckets=_SECONDS,
             registry=self.registry,
         )
         self._committed = self._create_gauge(
-            "last_commit_timestamp_seconds", "When the newest batch was committed; 0: none was."
+            "last_commit_timestamp_seconds", "Time of the newest commit; 0: no commit."
         )
         self._labelled = self._create_gauge(
             "last_label_timestamp_seconds",
-            "When this process learned a label last; 0: it has learned none.",
+            "Time at which this process last learned a label; 0: never.",
         )
         self._create_source_gauges()
         self._weight = self._create_gauge(
-            "expert_weight_ratio", "Share of the weight in predictions.", "expert"
+            "expert_weight_ratio", "Share of the expert in the weights of predictions.", "expert"
         )
         self._annotators = {
             name: self._create_gauge(f"annotator_{name}", text, "source")
@@ -123,8 +128,8 @@ class Metrics(Observer):
         """Create the gauges of the sources, which `expose` sets."""
         self._lag = self._create_gauge(
             "lag_messages",
-            "Messages there are to be read; of a file of JSON Lines or CSV its bytes, of one that "
-            "is compressed not told.",
+            "Unread messages; unread bytes of a JSON Lines or CSV file; missing for compressed "
+            "files.",
             "source",
         )
         self._stalled = self._create_gauge(
@@ -132,7 +137,7 @@ class Metrics(Observer):
         )
         self._margin = self._create_gauge(
             "replay_margin_messages",
-            "Messages a source holds beyond what the oldest checkpoint needs.",
+            "Retained messages of a source before the position of the oldest checkpoint.",
             "source",
         )
 
@@ -141,7 +146,7 @@ class Metrics(Observer):
         self._accuracy = {
             bound: self._create_gauge(
                 f"accuracy_{bound}ratio",
-                f"Share of the newest records predicted right on arrival{text}; NaN: unknown.",
+                f"Share of correct predictions for the newest records{text}; NaN: unknown.",
                 "predictor",
             )
             for bound, text in _BOUNDS.items()
@@ -150,7 +155,7 @@ class Metrics(Observer):
             self._create_gauge(
                 f"anytime_accuracy_{bound}_ratio",
                 f"{bound.capitalize()} end of the accuracy's confidence sequence for the newest "
-                "records, which holds at all times together; NaN: unknown.",
+                "records, valid at all times simultaneously; NaN: unknown.",
             )
             for bound in ("lower", "upper")
         ]
@@ -166,16 +171,17 @@ class Metrics(Observer):
         )
         self._left_out = self._create_gauge(
             "left_out_annotators",
-            "Annotators whose labels the estimates leave out, as they disagree too often.",
+            "Annotators whose labels are excluded from estimates, as they disagree too often.",
         )
         self._naive = self._create_gauge(
-            "asked_accuracy_ratio", "The same among the labels asked for, which are the hard ones."
+            "asked_accuracy_ratio",
+            "Share of correct predictions among requested labels, a biased sample.",
         )
         self._cost = [
             self._create_gauge(
                 f"decision_cost{'_' * bool(bound)}{bound.rstrip('_')}",
-                f"What a decision about the newest records has cost in the mean{text}; NaN: "
-                "unknown, or nothing costs.",
+                f"Mean cost of a decision for the newest records{text}; NaN: unknown, or no costs "
+                "are configured.",
             )
             for bound, text in _BOUNDS.items()
         ]
@@ -312,51 +318,54 @@ def _free_disk_space(checkpoints: Checkpoints | None) -> float:
 
 
 _OF_PARTITIONS = {
-    "lag": "Records there are to be scored, with distributed scoring.",
-    "rate": "Records scored a second, with distributed scoring.",
-    "version": "The committee that scores, with distributed scoring.",
+    "lag": "Unread records of the partition, with distributed scoring.",
+    "rate": "Records scored per second, with distributed scoring.",
+    "version": "Version of the committee that scores the partition, with distributed scoring.",
 }
 
 _READ: dict[str, tuple[str, Callable[[Runner, Numbers], float]]] = {
     "committee_version": (
-        "Of the committee that serves; 0: none.",
+        "Version of the active committee; 0: no committee.",
         lambda loop, numbers: numbers["committee"]["version"],
     ),
-    "committee_trees": ("Trees in it.", lambda loop, numbers: numbers["committee"]["trees"]),
+    "committee_trees": (
+        "Trees of the active committee.",
+        lambda loop, numbers: numbers["committee"]["trees"],
+    ),
     "known_labels": (
         "Labels learned since the state began.",
         lambda loop, numbers: numbers["committee"]["labels"],
     ),
     "budget_ratio": (
-        "Share of the records whose label may be bought.",
+        "Share of the records whose label may be requested.",
         lambda loop, numbers: float(loop.pipeline.learner.query_config.budget_share),
     ),
     "budget_tokens": (
-        "Labels that could be asked for now.",
+        "Requests that the budget allows now.",
         lambda loop, numbers: numbers["ledger"]["tokens"],
     ),
-    "sequence": ("The newest batch.", lambda loop, numbers: numbers["sequence"]),
+    "sequence": ("Number of the newest batch.", lambda loop, numbers: numbers["sequence"]),
     "deleted_unread": (
         "Messages that were deleted before they were read.",
         lambda loop, numbers: numbers["deleted_unread"],
     ),
     "checkpoint_sequence": (
-        "The batch of the newest checkpoint.",
+        "Number of the batch of the newest checkpoint.",
         lambda loop, numbers: loop.checkpointed,
     ),
     "checkpoint_failed": (
-        "1 while the newest checkpoint that was due could not be taken.",
+        "1 if the newest due checkpoint failed.",
         lambda loop, numbers: loop.lacks_checkpoint,
     ),
     "last_checkpoint_timestamp_seconds": (
-        "When the newest checkpoint was written; 0: none was.",
+        "Time at which the newest checkpoint was written; 0: no checkpoint.",
         lambda loop, numbers: (
             loop.checkpoints.newest_checkpoint_time() if loop.checkpoints else 0.0
         ),
     ),
     "oldest_checkpoint_timestamp_seconds": (
-        "When the oldest checkpoint was written, from which a restart may have to replay; 0: none "
-        "was.",
+        "Time at which the oldest checkpoint was written, from which a restart may replay; 0: no "
+        "checkpoint.",
         lambda loop, numbers: loop.checkpoints.oldest_checkpoint_time() if loop.checkpoints else 0,
     ),
     "log_bytes": (
@@ -368,7 +377,7 @@ _READ: dict[str, tuple[str, Callable[[Runner, Numbers], float]]] = {
         lambda loop, numbers: _free_disk_space(loop.checkpoints),
     ),
     "held_records": (
-        "Records kept for labels to come.",
+        "Records held for their labels.",
         lambda loop, numbers: numbers["join"]["held_records"],
     ),
     "open_requests": (
@@ -376,7 +385,7 @@ _READ: dict[str, tuple[str, Callable[[Runner, Numbers], float]]] = {
         lambda loop, numbers: numbers["join"]["open_requests"],
     ),
     "retrying": (
-        "1 while a source or a commit is tried again.",
+        "1 while a source or a commit is retried.",
         lambda loop, numbers: loop.retrying,
     ),
 }

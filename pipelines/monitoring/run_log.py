@@ -20,12 +20,12 @@ UNKNOWN = 0.01
 """Share of labels without a record above which a warning is logged."""
 
 _IGNORED = {
-    "late": "came after its record had left the join window",
-    "expired": "came after its request had expired",
-    "duplicate": "came again, with the value it had",
-    "conflicting": "came again with another value, and the first stays",
-    "unknown": "was waited for by no record",
-    "empty_label": "took back what nobody had said",
+    "late": "arrived after its record was evicted from the join window",
+    "expired": "arrived after its request expired",
+    "duplicate": "repeats the label of its record",
+    "conflicting": "differs from the first label of its record, which stays",
+    "unknown": "matches no record",
+    "empty_label": "retracts a label that does not exist",
 }
 
 
@@ -97,8 +97,8 @@ class RunLog(Observer):
             return
         self._has_warned = True
         _log.warning(
-            "%d of %d labels met no record, and are lost: check that labels have the ids of their "
-            "records, and that [pipeline] join_window is long enough",
+            "%d of %d labels matched no record, and are lost: check that labels have the ids of "
+            "their records, and that [pipeline] join_window is long enough",
             unknown,
             all_,
             extra={"event": "labels_unmatched"},
@@ -108,7 +108,9 @@ class RunLog(Observer):
         """Log the totals of the run; `sequence` is the newest batch, 0 before the first."""
         if not self.sequence:
             _log.info(
-                f"nothing new since batch {sequence}" if sequence else "nothing was there to read",
+                f"no messages since batch {sequence}"
+                if sequence
+                else "the sources have no messages",
                 extra={"event": "sources_idle"},
             )
             return
@@ -126,12 +128,12 @@ class RunLog(Observer):
         """Log the totals of a run that was interrupted while it waited to begin or to end."""
         if not self.sequence:
             _log.warning(
-                "stopped while it waited to begin: nothing has changed",
+                "stopped while waiting at the start: nothing has changed",
                 extra={"event": "stopped_while_waiting"},
             )
             return
         _log.warning(
-            "stopped after batch %d, while it waited to end: %s; what was committed stays",
+            "stopped after batch %d, while waiting at the end: %s; committed data is unchanged",
             self.sequence,
             self._totals_text(),
             extra={"event": "stopped_while_waiting"},
@@ -154,23 +156,25 @@ class RunLog(Observer):
         if letter is not None:
             told = f"no label could be used; the first, {letter.reason}: {letter.detail}"
             unnamed = letter.reason in ("missing_id", "missing_label")
-            return f"{told}; [labels.fields] says what the fields are called" if unnamed else told
+            return f"{told}; set the names of the fields in [labels.fields]" if unnamed else told
         if not is_complete:
             return None
         return (
-            f"none of {_count_text(self.labels_read, 'label')} met a record: check that labels "
-            "have the ids of their records, or name the field with the id in [labels.fields] id"
+            f"none of {_count_text(self.labels_read, 'label')} matched a record: check that labels "
+            "have the ids of their records, or set the id field in [labels.fields] id"
         )
 
     def _totals_text(self) -> str:
         parts = [
             f"{_count_text(self.records, 'record')} in this run",
-            f"{_count_text(self.requests, 'label')} asked for",
+            f"{_count_text(self.requests, 'label')} requested",
             f"{self.labels:,} learned",
             _count_text(self.dead.total(), "dead letter"),
         ]
         if self.initial_labels:
-            parts.insert(0, f"{_count_text(self.initial_labels, 'label')} known beforehand learned")
+            parts.insert(
+                0, f"{_count_text(self.initial_labels, 'label')} of the initial data learned"
+            )
         if ignored := self.ignored.total():
             parts.append(f"{_count_text(ignored, 'label')} ignored")
         return ", ".join(parts)

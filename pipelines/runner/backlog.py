@@ -32,7 +32,7 @@ PATIENCE = 30.0
 reopened."""
 
 _IN_TURN = 10
-"""Number of partitions that a consumer polls within `PATIENCE`; with more, the limit grows."""
+"""Number of partitions that a consumer polls within `PATIENCE`; more partitions have more time."""
 
 _NEAR = 0.8
 """Warning threshold of the retention check. The numerator is the offsets between the oldest
@@ -51,16 +51,16 @@ class BacklogMonitor:
     open_sources : opens second connections to the sources by name, for the query thread; None: no
         queries are made
     clock : returns seconds that never decrease
-    self_deleting : names of sources from which the pipeline itself deletes what it does not need:
-        their retention is no cause for a warning
+    self_deleting : names of sources from which the pipeline itself deletes messages that it no
+        longer needs; no warnings of short retention are given for these
 
     Attributes
     ----------
-    lag : unread messages by source (for a file of lines, unread bytes); sources that cannot report
-        a lag are missing
+    lag : maps a source name to the number of unread messages (for a file of lines, unread bytes);
+        sources that cannot report a lag are missing
     stalled : sources whose lag grew while polls returned nothing
-    margin : by source, retained offsets before the position of the oldest checkpoint; below 0,
-        retention has deleted messages that a replay needs
+    margin : maps a source name to the number of retained offsets before the position of the oldest
+        checkpoint; below 0, retention has deleted messages that a replay needs
     """
 
     def __init__(
@@ -83,9 +83,9 @@ class BacklogMonitor:
         self._answered = -math.inf
         self._stalled_since: dict[str, bool] = {}
         self._near_retention: dict[str, bool] = {}
-        self._delivered: dict[str, tuple[int, float]] = {}  # the lag when it last did, and the time
+        self._delivered: dict[str, tuple[int, float]] = {}  # lag and time of the last delivery
         self._warned: set[str] = set()
-        # Partitions with unread messages that return none: their offset, and since when.
+        # Partitions that return none of their unread messages: offset, and time of its last change.
         self._stuck_partitions: dict[tuple[str, str], tuple[int, float]] = {}
 
     def update(self, checkpoint_positions: Mapping[str, Position] | None) -> None:
@@ -142,18 +142,20 @@ class BacklogMonitor:
             self._delivered[source_name] = (lag, now)
             if silent is False and source_name in self.stalled:
                 self.stalled.discard(source_name)
-                _log.info("%s: messages come again", source_name, extra={"event": "source_resumed"})
+                _log.info(
+                    "%s: messages arrive again", source_name, extra={"event": "source_resumed"}
+                )
             return
         before, then = self._delivered.setdefault(source_name, (lag, now))
         # New messages may not have been polled yet: require that the lag was positive before, too.
         if lag > before and self.lag.get(source_name) and source_name not in self.stalled:
             self.stalled.add(source_name)
             _log.warning(
-                "%s: %d messages are there, %d more than %.0f s ago, but none is given: see "
-                "whether what writes them ends its transactions, and the source can be reached",
+                "%s: lag grew by %d to %d messages in %.0f s, but polls return nothing. Check for "
+                "producers with open transactions, and whether the source can be reached.",
                 source_name,
-                lag,
                 lag - before,
+                lag,
                 now - then,
                 extra={"event": "source_stalled"},
             )
@@ -184,8 +186,8 @@ class BacklogMonitor:
                 self._stuck_partitions[key] = (place, now)
             elif now - since >= patience:
                 _log.warning(
-                    "%s: partition %s is at offset %d, has messages up to %d, and has given "
-                    "none for %.0f s: it is reopened",
+                    "%s: partition %s has messages from offset %d to %d, but polls returned none "
+                    "for %.0f s: the source is reopened",
                     source_name,
                     partition,
                     place,
@@ -220,9 +222,9 @@ class BacklogMonitor:
             self._warned.add(source_name)
             first = min(near, key=margins.__getitem__)
             _log.warning(
-                "%s: partition %s begins at offset %d now, and a restart from the oldest "
-                "checkpoint reads on from %d: keep messages for longer, or take checkpoints more "
-                "often ([pipeline] checkpoint_every)",
+                "%s: retention is too short for a restart: partition %s begins at offset %d, and "
+                "the oldest checkpoint needs offset %d. Keep messages for longer, or take "
+                "checkpoints more often ([pipeline] checkpoint_every)",
                 source_name,
                 first,
                 beginning_offsets[first],
@@ -250,8 +252,8 @@ class _LagQueryThread:
 
     Attributes
     ----------
-    requests : queue of queries: positions and bookmarks of the sources, by name; None ends the
-        thread
+    requests : queue of queries, each two mappings from source names: to positions, and to
+        bookmarks; None ends the thread
     results : queue of results, one for each query
     """
 

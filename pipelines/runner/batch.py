@@ -49,9 +49,11 @@ class BatchInputs:
     initial data set; a batch that has such records has no others.
 
     `caught_up` names the sources (records, labels) that were read to their end at some time since
-    the previous batch was polled. `resumed` marks the first batch of a run, before which no source
-    was polled. `deleted` are the offset ranges that retention deleted before they were read.
-    `bookmarks` identify the content of sources; only those that changed with the batch are listed.
+    the previous batch was polled. `resumed` is True for the first batch of a run. `deleted`
+    contains the offset ranges that retention deleted before the pipeline read them.
+
+    `bookmarks` maps a source name to a token that identifies the source's content, such as the
+    current file. Only tokens that changed with this batch are listed.
     """
 
     batch_time_ms: int
@@ -109,7 +111,7 @@ class OutputSinks:
 
 @dataclass(frozen=True, slots=True)
 class OutputMessages:
-    """Encoded output messages of a batch, by sink."""
+    """Encoded output messages of a batch for each sink."""
 
     predictions: ForwardedPayloads
     requests: ForwardedPayloads
@@ -135,7 +137,7 @@ class StepResult:
     relabels : relabel requests for labels that look wrong; their messages follow those of `asked`
     joined : labels that were learned
     initial_labels : number of learned labels from the initial data set
-    ignored : number of dropped labels by kind
+    ignored : maps each kind of dropped label (`IGNORED`) to the number of these labels
     commands : commands that were applied
     gap : batches (first, last) before this one whose labels are lost; None: no gap
     trainings : trainings that were started
@@ -143,7 +145,7 @@ class StepResult:
     committee : the active committee
     promoted : version of the active committee if it was deployed in this batch
     dead : dead letters
-    read : number of messages read, by source
+    read : maps a source name to the number of messages read
     digest : hash chained over this batch and all before
     unrequested : with distributed scoring, the number of scored records without a label request;
         `records` does not contain them
@@ -188,8 +190,9 @@ def encode_predictions(
 ) -> ForwardedPayloads:
     """Return the prediction messages of a batch, in record order, with the fields set in `schema`.
 
-    `requests` are the label requests of the batch. `decisions` (n,) are the decided classes; None:
-    no decisions are configured.
+    `requests` are the label requests of the batch. `partition` is the records' partition with
+    distributed scoring, else None. `decisions` (n,) are the decided classes; None: no decisions are
+    configured.
     """
     kind = schema.label_kind
     best = scored.probabilities.max(axis=1, initial=-np.inf)
@@ -238,7 +241,7 @@ def _add_optional_fields(
 
 
 def _included_field_values(payload: bytes, paths: Sequence[str]) -> dict[str, Any]:
-    """Return the fields at `paths` of a record as raw JSON, by path.
+    """Return a mapping from each of `paths` to the record's value there, as raw JSON.
 
     `payload` is the record as JSON. If it is nested too deeply, all values are None.
     """
@@ -252,7 +255,7 @@ def _included_field_values(payload: bytes, paths: Sequence[str]) -> dict[str, An
 def encode_dead_letters(
     dead_letters: Sequence[DeadLetter], inputs: "BatchInputs"
 ) -> ForwardedPayloads:
-    """Return encoded dead letters, each with its rejected message for the key and the headers."""
+    """Return encoded dead letters, each with the rejected message for its key and headers."""
     if not dead_letters:
         return ForwardedPayloads([], [])
     found = {

@@ -57,11 +57,13 @@ class BatchReader:
     timer : returns seconds that never decrease, from an arbitrary origin
     record_time, label_time : return the timestamp of a message; default: the time at which the
         message was written, if the source reports it
-    max_records_without_labels : records that may be read without a label while labels are unread
+    max_records_without_labels : maximum number of records read without a label while labels are
+        unread
 
     Attributes
     ----------
-    n_polled : number of messages of the newest poll, by source; sources not polled are missing
+    n_polled : number of messages of the newest poll, keyed by source; sources not polled are
+        missing
     short : sources whose newest poll returned fewer messages than its limit
     """
 
@@ -134,7 +136,7 @@ class BatchReader:
                     messages[name] = reader.poll(self._limits[name])
                     self._update_aligner_after_poll(name, messages[name])
                 elif name == "labels":
-                    self._aligner.skip_labels()
+                    self._aligner.on_labels_not_polled()
             ends = self.positions()
         except BaseException:
             self.seek(starts)
@@ -208,7 +210,7 @@ class BatchReader:
         Parameters
         ----------
         inputs : the batch without its messages, from the journal entry
-        n_messages : number of messages to read, by source
+        n_messages : number of messages to read, keyed by source
 
         Raises
         ------
@@ -222,7 +224,7 @@ class BatchReader:
                 continue
             n = n_messages.get(name, 0)
             if n and not source.is_replayable:
-                raise GapError(f"{name}: what came by standard input cannot be read again")
+                raise GapError(f"{name}: messages from standard input cannot be read again")
             ranges = _without_deleted_offsets(
                 inputs.ranges.get(name, {}), inputs.deleted.get(name, {})
             )
@@ -238,11 +240,11 @@ class BatchReader:
         )
 
     def positions(self) -> dict[str, Position]:
-        """Return the position of the next message in each source, by source name."""
+        """Return the position of the next message in each source, keyed by source name."""
         return {name: reader.position() for name, reader in self._readers.items()}
 
     def source_identities(self) -> dict[str, str]:
-        """Return the stable ids of the underlying resources (topic ids), by source."""
+        """Return the stable ids of the underlying resources (topic ids), keyed by source."""
         found = {name: source.resource_id for name, source in self.sources.items()}
         return {name: identity for name, identity in found.items() if identity is not None}
 
@@ -270,7 +272,7 @@ class BatchReader:
 def log_rejected_command(command: str, error: Exception) -> None:
     """Log that `command` was rejected because of `error`."""
     _log.error(
-        "the command %s is not obeyed: %s", command, error, extra={"event": "command_rejected"}
+        "the command %s is rejected: %s", command, error, extra={"event": "command_rejected"}
     )
 
 
@@ -315,8 +317,8 @@ def _reread_messages(
     if len(found) != n_messages:
         places = "; ".join(f"partition {p}, offsets {a} to {b}" for p, (a, b) in ranges.items())
         raise GapError(
-            f"of the {n_messages} {source_name} that a batch read ({places}), "
-            f"{len(found)} are left: put the others back"
+            f"only {len(found)} of the {n_messages} {source_name} of a batch are left ({places}): "
+            "restore the missing messages from a copy"
         )
     return found
 

@@ -37,7 +37,7 @@ def validate_commands(
             found.append(command)
         except (ConfigurationError, ModelFileError, StateError) as error:
             log_rejected_command(str(command), error)
-            notify_error(f"the command {command} is not obeyed: {error}")
+            notify_error(f"the command {command} is rejected: {error}")
     return found
 
 
@@ -53,7 +53,9 @@ def validate_command(pipeline: Pipeline, command: Command, classes: LabelMapping
     """
     is_served = pipeline.models is not None and pipeline.models.serving is not None
     if is_served and command.command != "decide":
-        raise StateError(f"[model] serves, which knows no {command.command}")
+        raise StateError(
+            f"{command.command} is not available with [model], which replaces the committee"
+        )
     if command.version is not None:
         pipeline.versions.load_into_memory(command.version)
     if command.annotator is not None:
@@ -62,14 +64,16 @@ def validate_command(pipeline: Pipeline, command: Command, classes: LabelMapping
         _validate_class_command(pipeline, command, classes)
     if command.decision is not None:
         if not pipeline.decides:
-            raise StateError("scorers decide nothing: go by `probabilities` of predictions")
+            raise StateError(
+                "scorers make no decisions: decide by the `probabilities` in the predictions"
+            )
         decisions, kind = build_decisions(command.decision), pipeline.schema.label_kind
         if decisions is not None and kind is not None:
             known = _classes_known_after_mapping(pipeline, classes)
             for name in decisions.classes:
                 refuse_unconfirmed_class(command, to_label(name, kind), known)
     if command.command == "promote" and pipeline.learner.trainer.challenger is None:
-        raise StateError("no challenger is being judged")
+        raise StateError("there is no challenger to promote")
 
 
 def _validate_class_command(pipeline: Pipeline, command: Command, classes: LabelMapping) -> None:

@@ -27,7 +27,7 @@ class FieldCounts:
         self.unknown: Counter[str] = Counter(unknown or {})
 
     def add_counts(self, counts: Mapping[str, int]) -> None:
-        """Add the record counts of a batch, by field name."""
+        """Add the record counts of a batch, keyed by field name."""
         for name, n in counts.items():
             is_told = name in self.unknown or len(self.unknown) < MOST_NAMES
             self.unknown[name if is_told else OTHERS] += n

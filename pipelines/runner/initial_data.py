@@ -19,7 +19,7 @@ from streamboost.errors import ConfigurationError
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Training
 from streamboost.learner.trainer import Trainer
-from streamboost.pipelines.config.durations import StreamTime
+from streamboost.pipelines.config.durations import RecordAndBatchTime
 from streamboost.pipelines.runner.label_join import LabelledBatch
 from streamboost.pipelines.runner.label_mapping import LabelMapping
 from streamboost.pipelines.runner.record_window import HeldRecord
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["InitialData", "decode_initial_data", "defer_training", "deploy_initial_committee"]
 
-_MENDS = "train one on the same columns, in this order, or name the fields so"
+_MENDS = "train a committee on the same columns in this order, or rename the fields"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,13 @@ class InitialData:
     kind: LabelKind | None
 
     def append_to(
-        self, labelled_batch: LabelledBatch, learner: StreamLearner, arrival_time: StreamTime
+        self,
+        labelled_batch: LabelledBatch,
+        learner: StreamLearner,
+        arrival_time: RecordAndBatchTime,
     ) -> None:
-        """Append the records to `labelled_batch`, which `learner` learns next."""
-        mixed = learner.features is not None  # their rows are made one after another
+        """Append the records to `labelled_batch`, which `learner` learns in this step."""
+        mixed = learner.features is not None  # the learner encodes their rows later
         X = self.X if mixed else learner.add_label_lags(self.X)
         for id, x, values, label in zip(self.ids, X, self.values, self.labels, strict=True):
             labelled_batch.add(
@@ -144,33 +147,33 @@ def _check_committee_columns(
 ) -> None:
     """Raise ConfigurationError if `committee` was trained on other columns than the schema's."""
     if learner.n_label_lags:
-        raise _committee_error("knows no labels before a record: leave [committee] label_lags out")
+        raise _committee_error("cannot use lagged labels: remove [committee] label_lags")
     fields = {} if learner.features is None else learner.features.fields
     made = [str(name) for name, field in fields.items() if field.kind not in ("number", "vector")]
     if made:
         raise _committee_error(
-            f"cannot know the columns of {', '.join(made)}, which this pipeline makes by itself, "
-            "as of all fields but numbers and vectors: leave them out of [schema.fields], or give "
-            "the labelled records themselves as [initial_data] path"
+            f"cannot use {', '.join(made)}: only number and vector fields have the same columns in "
+            "each pipeline. Remove other fields from [schema.fields], or give the labelled records "
+            "themselves as [initial_data] path"
         )
     names = learner.columns(schema.features)
     known = committee.columns
     if known is not None and known.categories:
         tables = ", ".join(str(known.column_name(f)) for f in known.categories)
         raise _committee_error(
-            f"has categories by their values in {tables}: train one on numbers alone"
+            f"has categorical columns ({tables}): train a committee on numbers only"
         )
     if committee.n_features != len(names):
         raise _committee_error(
-            f"scores {committee.n_features} columns, and records have {len(names)} "
+            f"has {committee.n_features} columns, but records have {len(names)} "
             f"({_comma_separated(names)}): {_MENDS}"
         )
     theirs = list(known.names) if known is not None else []
     if theirs and theirs != names:
         f = next(f for f, pair in enumerate(zip(theirs, names, strict=True)) if len({*pair}) > 1)
         raise _committee_error(
-            f"was trained on {theirs[f]!r} as column {f + 1}, which is {names[f]!r} here, of "
-            f"{_comma_separated(theirs)} there and {_comma_separated(names)} here: {_MENDS}"
+            f"has the column {f + 1} {theirs[f]!r}, but records have {names[f]!r} (columns "
+            f"{_comma_separated(theirs)}, and {_comma_separated(names)}): {_MENDS}"
         )
 
 
@@ -187,16 +190,16 @@ def _committee_label_type(committee: "Committee", schema: Schema) -> LabelKind:
         kinds = ["integer"]
     if not kinds:
         raise _committee_error(
-            f"has classes such as {classes[0]!r}: train one on text or whole numbers"
+            f"has classes such as {classes[0]!r}: train a committee on text or whole numbers"
         )
     if schema.label_kind not in (None, *kinds):
         raise _committee_error(
             f'has classes such as {classes[0]!r}, and [schema] label is "{schema.label_kind}": '
-            f'write label = "{kinds[0]}", or train one on such labels'
+            f'set label = "{kinds[0]}", or train a committee on labels of that type'
         )
     if schema.classes and (other := [one for one in classes if one not in schema.classes]):
         raise _committee_error(
-            f"knows {_comma_separated(other)}, which [schema] classes does not name: add them there"
+            f"has the classes {_comma_separated(other)}: add them to [schema] classes"
         )
     return schema.label_kind or kinds[0]
 

@@ -59,7 +59,7 @@ from streamboost.connectors.messages.values import (
 from streamboost.learner.labelled_rows import Vote, VoteHistory
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Training
-from streamboost.pipelines.config.durations import PausableClock, StreamTime, WindowSize
+from streamboost.pipelines.config.durations import PausableClock, RecordAndBatchTime, WindowSize
 from streamboost.pipelines.runner.label_mapping import Restored
 from streamboost.pipelines.runner.record_window import HeldRecord, Label, RecordWindow
 from streamboost.pipelines.state.journal import JOINED
@@ -135,7 +135,9 @@ class NoLearnedLabels:
 
 
 class Correction(NamedTuple):
-    """New label of a record that was learned before; a None label retracts the earlier label."""
+    """New label of a record that was learned before; a None label retracts the earlier label.
+
+    `values` are the record's encoded field values."""
 
     id: str
     label: Label | None
@@ -145,7 +147,10 @@ class Correction(NamedTuple):
 
 @dataclass(slots=True)
 class LabelledBatch:
-    """Labelled records of a batch, in the order to learn them, and label corrections."""
+    """Labelled records of a batch, in the order to learn them, and label corrections.
+
+    `rows` are the records' features, `predicted` their predictions on arrival, and `values` their
+    encoded field values."""
 
     ids: list[str] = field(default_factory=list)
     rows: list[Any] = field(default_factory=list)
@@ -187,7 +192,7 @@ class LabelledBatch:
         self.values.append(record.values)
 
     def votes_on(self, id: str) -> VoteHistory | None:
-        """Return the labels of a record in this batch; None if it has none."""
+        """Return the votes on a record in this batch; None if it has none."""
         votes = self._votes.get(id)
         return None if votes is None else VoteHistory([*votes])
 
@@ -233,29 +238,31 @@ class LabelledBatch:
 
 
 class EvictedRecord(NamedTuple):
-    """Entry for a record evicted from the window: its label, and whether its request expired."""
+    """Entry for a record evicted at time `since`: its label, and whether its request expired."""
 
-    since: StreamTime
+    since: RecordAndBatchTime
     label: Label | None
     expired: bool
 
 
 class OpenRequest(NamedTuple):
-    """Label request without an answer yet; its expiry is counted from `since`.
+    """Label request without an answer yet, sent at the time `asked`.
 
-    For relabel requests, `excluded_annotators` names the annotators who must not answer.
+    Its expiry is counted from `since`, a time without pauses. `propensity` is the record's
+    inclusion probability. For relabel requests, `excluded_annotators`
+    names the annotators who must not answer.
     """
 
-    since: StreamTime
+    since: RecordAndBatchTime
     propensity: float
-    asked: StreamTime
+    asked: RecordAndBatchTime
     excluded_annotators: Sequence[str] | None = None
 
 
 class PendingLabel(NamedTuple):
     """Label that has waited since time `since` for the record `id`; `source` is its annotator."""
 
-    since: StreamTime
+    since: RecordAndBatchTime
     id: str
     label: Label
     source: str | None = None
@@ -266,7 +273,7 @@ class PendingLabels:
 
     >>> waiting = PendingLabels()
     >>> for label in ("grass", "sky"):
-    ...     waiting.add(PendingLabel(StreamTime(0, 0), "a", label))
+    ...     waiting.add(PendingLabel(RecordAndBatchTime(0, 0), "a", label))
     >>> len(waiting), [one.label for one in waiting.pop("a")], "a" in waiting
     (2, ['grass', 'sky'], False)
     """
@@ -302,7 +309,7 @@ class PendingLabels:
         """Remove and return the pending labels of a record, the oldest first."""
         return [self._labels.pop(number) for number in self._numbers.pop(id, [])]
 
-    def expire(self, max_age: WindowSize, now: StreamTime, at_least: int = 0) -> int:
+    def expire(self, max_age: WindowSize, now: RecordAndBatchTime, at_least: int = 0) -> int:
         """Drop the labels older than `max_age`, and return the number of dropped labels.
 
         The `at_least` oldest labels are dropped whatever their age.
@@ -316,7 +323,9 @@ class PendingLabels:
         return n
 
 
-def expired_keys(table: Mapping[Any, Any], max_age: WindowSize, now: StreamTime) -> list[Any]:
+def expired_keys(
+    table: Mapping[Any, Any], max_age: WindowSize, now: RecordAndBatchTime
+) -> list[Any]:
     """Return the keys of the entries in `table` that are older than `max_age`, oldest first.
 
     The first element of an entry is its start time; `table` is in the order of start times.
@@ -333,11 +342,11 @@ def expired_keys(table: Mapping[Any, Any], max_age: WindowSize, now: StreamTime)
 
 
 class LabelJoin:
-    """Join that matches labels with held records, by the table in the docstring of the module.
+    """Join that matches labels with held records, as in the table of the module docstring.
 
     Parameters
     ----------
-    window : time that each record is held, and that an early label waits
+    window : number of records, or duration, for which a record is held and an early label waits
     expires_after : time that a record with a request is held, counted from the request
     n_features : number of features of a record
 
@@ -349,7 +358,7 @@ class LabelJoin:
         self.window = window
         self.expires_after = expires_after
         self.counts = JoinCounts()
-        self._now = StreamTime(0, 0)
+        self._now = RecordAndBatchTime(0, 0)
         self._window = RecordWindow(n_features)
         self._retained_for_request: dict[str, HeldRecord] = {}
         self._requests: dict[str, OpenRequest] = {}
@@ -362,14 +371,14 @@ class LabelJoin:
         self._for_labels = PausableClock(self._now, self._now)
 
     @property
-    def stream_time(self) -> StreamTime:
-        """Stream time: the number of records so far, and the newest batch time."""
+    def now(self) -> RecordAndBatchTime:
+        """Number of records so far, and time of the newest batch."""
         return self._now
 
     @property
-    def _eviction_time(self) -> StreamTime:
-        """Stream time for eviction: number of records, and batch time without expiry pauses."""
-        return StreamTime(self._now.records, self._for_labels.stream_start.batch_time_ms)
+    def _eviction_time(self) -> RecordAndBatchTime:
+        """Time for evictions: number of records, and batch time without expiry pauses."""
+        return RecordAndBatchTime(self._now.records, self._for_labels.active_time.batch_time_ms)
 
     @property
     def has_room_for_labels(self) -> bool:
@@ -397,7 +406,7 @@ class LabelJoin:
         since the previous batch. `resumed` marks the first batch of a run: the downtime before that
         batch does not count.
         """
-        self._now = StreamTime(self.counts.records, batch_time_ms)
+        self._now = RecordAndBatchTime(self.counts.records, batch_time_ms)
         for lived, is_counted in (
             (self._for_records, "records" in caught_up),
             (self._for_labels, len(caught_up) == len(JOINED)),
@@ -413,13 +422,13 @@ class LabelJoin:
         elif self.window.has_elapsed(self._last_match, self._now):
             surplus = MOST_WAITING // 2
         self.counts.unknown += self._pending_labels.expire(
-            self.window, self._for_records.stream_start, surplus
+            self.window, self._for_records.active_time, surplus
         )
         return expired
 
     def _expire_requests(self) -> list[str]:
         """Expire requests that are too old or too many; return the ids of their records."""
-        expired = expired_keys(self._requests, self.expires_after, self._for_labels.stream_start)
+        expired = expired_keys(self._requests, self.expires_after, self._for_labels.active_time)
         surplus = len(self._requests) - len(expired) - MOST_REQUESTS
         expired += islice(islice(self._requests, len(expired), None), max(surplus, 0))
         for id in expired:
@@ -448,7 +457,7 @@ class LabelJoin:
                 self._evicted[id] = unasked
 
     def are_new(self, ids: Sequence[str]) -> list[bool]:
-        """Return for each id whether it is new: not of a held record, nor earlier in `ids`."""
+        """Return for each id whether it is new: of no held record, and not earlier in `ids`."""
         seen = set(ids)
         is_held = self._window.has_any(seen) or not self._retained_for_request.keys().isdisjoint(
             seen
@@ -478,8 +487,8 @@ class LabelJoin:
         for name, message, is_first in zip(records.ids, records.messages, fresh, strict=True):
             if not is_first and (message.partition, message.offset) not in told:
                 detail = (
-                    f"a record with the id {name!r} is held already: ids must not come again "
-                    f"within join_window ({self.window})"
+                    f"another record has the id {name!r}: ids must be unique within "
+                    f"join_window ({self.window})"
                 )
                 letter = DeadLetter.from_message(
                     message, "duplicate_id", detail, source="records", time=batch_time_ms
@@ -514,10 +523,10 @@ class LabelJoin:
         """
         self._window.add(ids, X, predicted_labels, self._eviction_time, times, values)
         self.counts.records += len(ids)
-        self._now = StreamTime(self.counts.records, self._now.batch_time_ms)
+        self._now = RecordAndBatchTime(self.counts.records, self._now.batch_time_ms)
         for id, p in zip(requested_ids, propensity, strict=True):
             self._requests[id] = OpenRequest(
-                self._for_labels.stream_time_at(self._now), float(p), self._now
+                self._for_labels.active_time_at(self._now), float(p), self._now
             )
         labelled_batch = LabelledBatch() if labelled_batch is None else labelled_batch
         for id in self._evicted.keys() & ids:
@@ -544,7 +553,7 @@ class LabelJoin:
 
         `can_relabel` must be True for each of `ids`.
         """
-        since = self._for_labels.stream_time_at(self._now)
+        since = self._for_labels.active_time_at(self._now)
         for id, names in zip(ids, excluded_annotators, strict=True):
             self._requests[id] = OpenRequest(since, 1.0, self._now, names)
 
@@ -575,7 +584,7 @@ class LabelJoin:
 
     @property
     def open_requests(self) -> Mapping[str, OpenRequest]:
-        """Requests without an answer, by record id, the oldest first (read-only)."""
+        """Requests without an answer, keyed by record id, the oldest first (read-only)."""
         return MappingProxyType(self._requests)
 
     def requested_record(self, id: str) -> HeldRecord:
@@ -629,7 +638,7 @@ class LabelJoin:
         else:
             counts.early += 1
             self._pending_labels.add(
-                PendingLabel(self._for_records.stream_time_at(self._now), id, label, source)
+                PendingLabel(self._for_records.active_time_at(self._now), id, label, source)
             )
 
     def _apply_correction(
@@ -678,10 +687,10 @@ class LabelJoin:
         labelled_batch: LabelledBatch,
         learned: LearnedLabels,
     ) -> int:
-        """Take back the learned labels of an annotator; return from how many records.
+        """Retract the learned labels of annotator `source`; return the number of their records.
 
-        `votes` has all votes, by id, on the records with a vote of `source`. Votes of others are
-        given again, in their order.
+        `votes` maps a record id to all votes on the record, if `source` voted on it. Votes of other
+        annotators are applied again, in their order.
         """
         found = {id: one.votes for id, one in votes.items() if learned.label_of(id) is not None}
         for id, here in found.items():
@@ -749,7 +758,9 @@ class LabelJoin:
         self._pending_labels = PendingLabels(kept)
 
     def unlearned_votes(self, label: Label, learned: LearnedLabels) -> dict[str, VoteHistory]:
-        """Return all labels, by id, of records with a label of this class that was not learned.
+        """Return all votes on the records that have a vote for class `label` that was not learned.
+
+        The votes are keyed by record id.
 
         These are pending labels, and remembered labels that `learned` does not have.
         """
@@ -760,7 +771,7 @@ class LabelJoin:
         return found | {id: VoteHistory([(None, label)]) for id in alone}
 
     def unlearned_labels_of(self, id: str) -> VoteHistory | None:
-        """Return the pending labels of a record; None if it has a label, so none can be added."""
+        """Return the pending votes on a record; None if the record has a label already."""
         if self._remembered_label(id) is not None:
             return None
         return VoteHistory(self._pending_labels.votes_on(id))
@@ -768,7 +779,7 @@ class LabelJoin:
     def restore_classes(self, restored: Restored, learned: LearnedLabels) -> None:
         """Restore the classes of remembered and pending labels after a merge was undone.
 
-        `restored` has the labels of records with a restored label, see `LabelMapping.unmerge`.
+        `restored` is the result of `LabelMapping.unmerge`.
         """
         left = {id: [*one.votes] for id, one in restored.items() if id in self._pending_labels}
         waiting = []
@@ -822,7 +833,9 @@ class LabelJoin:
             "counts": asdict(self.counts),
             "now": self._now,
             "met": self._last_match,
-            "lived": [(x.stream_start, x.start) for x in (self._for_records, self._for_labels)],
+            "lived": [
+                (x.active_time, x.advanced_at) for x in (self._for_records, self._for_labels)
+            ],
             "window": self._window.to_json(),
             "pinned": [
                 (id, a.arrival_time, a.predicted_label, a.time)
@@ -847,29 +860,32 @@ class LabelJoin:
         """Restore the state that `to_arrays` returned."""
         state = unpack_json(arrays["state"])
         self.counts = JoinCounts(**state["counts"])
-        self._now = StreamTime(*state["now"])
+        self._now = RecordAndBatchTime(*state["now"])
         n = len(arrays["window"])
         values = values_from_arrays(arrays, n + len(state["pinned"]))
         self._window = RecordWindow.restore(state["window"], arrays["window"], values[:n])
         self._retained_for_request = {
-            id: HeldRecord(x, StreamTime(*arrived), predicted, time, held)
+            id: HeldRecord(x, RecordAndBatchTime(*arrived), predicted, time, held)
             for (id, arrived, predicted, time), x, held in zip(
                 state["pinned"], arrays["pinned"], values[n:], strict=True
             )
         }
-        self._last_match = StreamTime(*state["met"])
+        self._last_match = RecordAndBatchTime(*state["met"])
         self._for_records, self._for_labels = (
-            PausableClock(*(StreamTime(*moment) for moment in lived)) for lived in state["lived"]
+            PausableClock(*(RecordAndBatchTime(*moment) for moment in lived))
+            for lived in state["lived"]
         )
         self._requests = {
-            id: OpenRequest(StreamTime(*at), p, StreamTime(*asked), excluded_annotators)
+            id: OpenRequest(
+                RecordAndBatchTime(*at), p, RecordAndBatchTime(*asked), excluded_annotators
+            )
             for id, at, p, asked, excluded_annotators in state["requests"]
         }
         self._known_labels = dict(state["answers"])
         self._expired_requests = set(state["lapsed"])
         self._evicted = {
-            id: EvictedRecord(StreamTime(*at), *rest) for id, at, *rest in state["gone"]
+            id: EvictedRecord(RecordAndBatchTime(*at), *rest) for id, at, *rest in state["gone"]
         }
         self._pending_labels = PendingLabels(
-            PendingLabel(StreamTime(*at), id, *rest) for id, at, *rest in state["waiting"]
+            PendingLabel(RecordAndBatchTime(*at), id, *rest) for id, at, *rest in state["waiting"]
         )

@@ -14,10 +14,10 @@ from streamboost.pipelines.state.naming import refuse_unmerged_class, to_label
 __all__ = ["LabelMapping", "Restored"]
 
 Restored = dict[str, VoteHistory]
-"""By record id: all labels of a record with their restored classes."""
+"""Maps a record id to all votes on the record, with their restored classes."""
 
 LabelsOf = Callable[[str], VoteHistory | None]
-"""Returns the labels of a record; None if further labels have no effect."""
+"""Returns the votes on the record with the given id; None if further labels have no effect."""
 
 _FIRST_PRUNED = 1_000
 """Number of records with merged labels at which records unknown to the pipeline are pruned."""
@@ -83,7 +83,7 @@ class LabelMapping:
         if command.command == "unmerge":
             refuse_unmerged_class(label, self._merged_into)
             return label, label
-        if command.command == "merge" and label in self._merged_into:  # its labels would stay there
+        if command.command == "merge" and label in self._merged_into:  # old labels would not move
             raise StateError(
                 f"the class {label!r} is merged into {self._merged_into[label]!r}: undo this "
                 "first, with unmerge"
@@ -93,9 +93,11 @@ class LabelMapping:
             into = to_label(command.into, label_type)
             known = self.current_class(into)
             if known is None:
-                raise StateError(f"the class {into!r} was dropped: merge into another")
+                raise StateError(f"the class {into!r} was dropped: merge into another class")
             if known == label:
-                raise StateError(f"{into!r} was merged into {label!r} before, and is it now")
+                raise StateError(
+                    f"{into!r} is merged into {label!r} itself: unmerge {into!r} first"
+                )
             into = known
         return label, into
 
@@ -113,7 +115,7 @@ class LabelMapping:
         return label, into
 
     def unmerge(self, label: Label) -> Restored:
-        """Undo the merge of a class; return the labels of the records with a restored label."""
+        """Undo the merge of class `label`; return the votes on each record whose label changes."""
         given = {raw for history in self._originals.values() for _, raw in history.votes}
         before = {raw: self.current_class(raw) for raw in given}
         del self._merged_into[label]
@@ -128,9 +130,9 @@ class LabelMapping:
         return restored
 
     def store_original_labels(self, labels: Mapping[str, VoteHistory]) -> None:
-        """Store all labels of records, by id, before the class of one of them is merged.
+        """Store the votes on records, keyed by record id, before a voted class is merged.
 
-        Records whose labels are stored already are skipped.
+        Records whose votes are stored already are skipped.
         """
         for id, history in labels.items():
             self._originals.setdefault(id, history)
@@ -140,26 +142,27 @@ class LabelMapping:
         id: str,
         source: str | None,
         label: Label | None,
-        earlier: dict[str, VoteHistory],
+        histories: dict[str, VoteHistory],
         labels_of: LabelsOf,
     ) -> None:
-        """Store the label of a record if the record has a label of a merged class.
+        """Add a vote to a record's history; store the history if `label` belongs to a merged class.
 
-        None takes all labels of the record back. `earlier` has the labels of the records of this
-        batch, and is updated.
+        If `label` is None, all votes on the record are retracted. `histories` caches the histories
+        of the records in this batch, and is updated. `labels_of` returns the votes before this
+        batch; if it returns None for a record that is not in `histories`, the vote is ignored.
         """
-        if id not in earlier:
+        if id not in histories:
             before = labels_of(id)
             if before is None:  # a further label of this record has no effect
                 return
-            earlier[id] = self._originals.get(id, before)
+            histories[id] = self._originals.get(id, before)
         if label is None:
             self._originals.pop(id, None)
-            earlier[id] = VoteHistory([])
+            histories[id] = VoteHistory([])
             return
-        earlier[id].votes.append((source, label))
+        histories[id].votes.append((source, label))
         if label in self._merged_into:
-            self._originals[id] = earlier[id]
+            self._originals[id] = histories[id]
 
     def remove_votes_of(self, source: str) -> None:
         """Remove the votes of an annotator from the original labels."""
@@ -173,8 +176,8 @@ class LabelMapping:
     def remove_original_labels(self, ids: Iterable[str], n_pending: Callable[[str], int]) -> None:
         """Remove the original labels of earlier records with the same ids as new records.
 
-        `n_pending` returns the number of labels that wait for a new record. These, the newest, are
-        its own; older ones expired, or are of an earlier record.
+        `n_pending` returns the number of labels that wait for a new record. These newest labels
+        stay stored; older labels have expired, or belong to an earlier record.
         """
         for id in ids if self._originals else ():
             history, n = self._originals.pop(id, None), n_pending(id)
@@ -197,7 +200,7 @@ class LabelMapping:
         """Return the labels with their current classes, and dead letters of dropped classes.
 
         A label of a dropped class is left out, and becomes a dead letter. `labels_of` returns the
-        earlier labels of a record, or None if further labels have no effect.
+        earlier votes on a record, or None if further labels have no effect.
         """
         if not (self._merged_into or self._dropped):
             return labels, []
@@ -206,7 +209,8 @@ class LabelMapping:
         dead = []
         for i in gone:
             detail = (
-                f"the class {labels.labels[i]!r} was dropped: `streamboost control` was told so"
+                f"the class {labels.labels[i]!r} was dropped by `streamboost control`: to accept "
+                "its labels again, merge the class into another"
             )
             message = labels.messages[i]
             dead.append(
@@ -215,10 +219,10 @@ class LabelMapping:
                 )
             )
         left = [i for i in range(len(labels)) if i not in set(gone)]
-        earlier: dict[str, VoteHistory] = {}
+        histories: dict[str, VoteHistory] = {}
         for i in left:
             self._track_label(
-                labels.ids[i], labels.sources[i], labels.labels[i], earlier, labels_of
+                labels.ids[i], labels.sources[i], labels.labels[i], histories, labels_of
             )
         sorted_ = Labels(
             [labels.ids[i] for i in left],

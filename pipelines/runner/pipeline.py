@@ -29,7 +29,7 @@ from streamboost.learner.label_quality import RelabelRequests
 from streamboost.learner.labelled_rows import VoteHistory
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Training
-from streamboost.pipelines.config.durations import StreamTime
+from streamboost.pipelines.config.durations import RecordAndBatchTime
 from streamboost.pipelines.models.models import ExternalModels
 from streamboost.pipelines.models.recorded import RecordedPredictions
 from streamboost.pipelines.runner.batch import (
@@ -68,7 +68,7 @@ class Pipeline:
     schema : Schema with features; later extended by fields added to the configuration, and by the
         label type of the first label
     learner, join : StreamLearner and label join
-    versions : kept committees, for rollback
+    versions : store of the committees that a rollback may deploy
     models : external models, active or as shadow models; None: no external models
     recorded : reads the predictions of another system, which are evaluated instead of the learner's
 
@@ -85,7 +85,8 @@ class Pipeline:
         result
     fields : counters of unknown fields
     classes : mapping of merged and dropped classes
-    decision : newest decisions of the configuration; commands may have changed them since
+    decision : newest decision options of the configuration (see `build_decisions`); commands may
+        have changed the learner's decisions since
     journal_extras : additional content of the next journal entry
     """
 
@@ -294,7 +295,7 @@ class Pipeline:
         started: list[Training] = []
         for command in commands:
             _log.info(
-                "batch %d obeys: %s", self.sequence, command, extra={"event": "command_applied"}
+                "batch %d applies: %s", self.sequence, command, extra={"event": "command_applied"}
             )
             if command.annotator is not None:  # the learned labels follow with those of the batch
                 self.join.drop_pending_labels_of(command.annotator)
@@ -305,18 +306,18 @@ class Pipeline:
         return started
 
     def _retract_labels(self, commands: Sequence[Command], labelled_batch: LabelledBatch) -> bool:
-        """Take back the labels of the annotators that `commands` name; return whether any came."""
+        """Retract the labels of annotators named in `commands`; return whether they had labels."""
         sources = [one.annotator for one in commands if one.annotator is not None]
         counts = [self._retract_labels_of(source, labelled_batch) for source in sources]
         return any(counts)
 
     def _retract_labels_of(self, source: str, labelled_batch: LabelledBatch) -> int:
-        """Take back the learned labels of an annotator; return from how many records."""
+        """Retract the learned labels of annotator `source`; return the number of their records."""
         self.classes.remove_votes_of(source)
         votes = self.learner.votes_where(lambda voter, _: voter == source)
         n = self.join.retract_labels_of(source, votes, labelled_batch, self.learner)
         _log.info(
-            "batch %d: the labels of %r on %d records are taken back",
+            "batch %d: the labels of %r on %d records are retracted",
             self.sequence,
             source,
             n,
@@ -363,7 +364,7 @@ class Pipeline:
             self.decision = extras.decision
             learner.decisions = build_decisions(self.decision)
         if extras.fields is not None:
-            fields = _add_fields(extras.fields, learner)
+            fields = _add_fields_to_learner(learner, extras.fields)
             self.schema = self.schema.with_fields(fields)
             self.fields.remove_known_fields(fields)
             if self.models is not None:
@@ -390,7 +391,9 @@ class Pipeline:
         return replace(inputs, records=records, labels=labels)
 
     def _decode_records(self, inputs: BatchInputs) -> tuple[Records, list[DeadLetter]]:
-        """Decode the records of a batch; return new records, and dead letters by offset."""
+        """Decode the records of a batch; return records with new ids, and dead letters.
+
+        The dead letters are sorted by partition and offset."""
         sound, damaged = self.schema.decode(
             inputs.records, source="records", time=self.batch_time_ms
         )
@@ -491,7 +494,7 @@ class Pipeline:
         return sorted([*unread, *dropped], key=_partition_and_offset) if dropped else unread
 
     def _labels_of(self, labelled_batch: LabelledBatch, id: str) -> VoteHistory | None:
-        """Return the labels of a record; None if further labels have no effect."""
+        """Return the votes on a record; None if further labels have no effect."""
         history = self.learner.votes_on(id) or labelled_batch.votes_on(id)
         return self.join.unlearned_labels_of(id) if history is None else history
 
@@ -518,7 +521,9 @@ class Pipeline:
         )
         self.schema = self.schema.with_label_type(known.kind)
         known.append_to(
-            labelled_batch, self.learner, StreamTime(self.join.counts.records, inputs.batch_time_ms)
+            labelled_batch,
+            self.learner,
+            RecordAndBatchTime(self.join.counts.records, inputs.batch_time_ms),
         )
         self.initial_labels += len(known.ids)
         return unusable
@@ -615,7 +620,9 @@ def build_decisions(options: Mapping[str, Any]) -> Decisions | None:
     Raises ConfigurationError if `options` is invalid.
     """
     if unknown := sorted(options.keys() - {"costs", "threshold"}):
-        raise ConfigurationError(f"decisions go by costs or threshold, and {unknown[0]} is neither")
+        raise ConfigurationError(
+            f"unknown decision option {unknown[0]!r}: set costs or threshold instead"
+        )
     return Decisions(**options) if options else None
 
 
@@ -632,7 +639,9 @@ def _own_metrics(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def _add_fields(field_options: dict[str, Any], learner: StreamLearner) -> dict[str, Field]:
+def _add_fields_to_learner(
+    learner: StreamLearner, field_options: Mapping[str, Any]
+) -> dict[str, Field]:
     """Add new fields to the learner's features, and return the fields by name.
 
     Records that were learned earlier have missing values in these fields.
@@ -646,7 +655,7 @@ def _add_fields(field_options: dict[str, Any], learner: StreamLearner) -> dict[s
 
 
 def _committee_counters(learner: StreamLearner, models: ExternalModels | None) -> dict[str, int]:
-    """Return the counters of the committee, and the versions of running training and challenger.
+    """Return the committee's counters, and the versions of the running training and the challenger.
 
     A version is 0 if there is no such committee.
     """

@@ -63,10 +63,10 @@ def journal_entries(
 def find_missing_batches(
     entries: Iterable[JournalEntry], start: int, last_sequence: int
 ) -> tuple[int, int] | None:
-    """Return the first range of batches that a replay from `start` lacks; None: no such batch.
+    """Return the first range (first, last) of batches that the journal lacks; None: no such batch.
 
-    `entries` are those of batches after `start`, up to batch `last_sequence`. Batches that an
-    earlier restart gave up (`JournalEntry.gap`) are not needed.
+    `entries` are the journal entries after batch `start`, up to batch `last_sequence`. Batches that
+    an earlier restart skipped (`JournalEntry.gap`) are not needed.
     """
     known = [(entry.sequence, entry.gap) for entry in entries]
     gaps = [gap for _, gap in known if gap is not None]
@@ -116,10 +116,10 @@ def require_same_release(foreign: OtherReleaseBatches | None) -> None:
     if foreign is not None:
         here = environment()["streamboost"]
         raise StateError(
-            f"batches {foreign.first} to {foreign.last}, which lie after the newest checkpoint, "
-            f"were made by streamboost {foreign.release}, and this is {here}: run "
-            f"{foreign.release} until it has stopped cleanly, then this one; or have this one "
-            "replay them, without comparing, by `streamboost run --upgrade`"
+            f"batches {foreign.first} to {foreign.last} after the newest checkpoint were made by "
+            f"streamboost {foreign.release}, and this is {here}: run {foreign.release} until it "
+            "stops cleanly, then this release; or replay the batches with this release, without "
+            "comparing results, by `streamboost run --upgrade`"
         )
 
 
@@ -137,9 +137,9 @@ def require_same_encoders(
         if key.startswith(ENCODER) and known[key] != here[key]:
             raise StateError(
                 f"encoder {key.removeprefix(ENCODER)!r}: its files have the SHA-256 {here[key]}, "
-                f"and this state was made with {known[key]}: put those files back; or continue "
-                "with the new ones by `streamboost run --upgrade`, which keeps the vectors of the "
-                "records that are learned already"
+                f"but the state was made with files of SHA-256 {known[key]}: restore the old "
+                "files, or continue with the new files by `streamboost run --upgrade`, which keeps "
+                "the vectors of learned records"
             )
 
 
@@ -187,11 +187,11 @@ def recover(
         first = runner.pipeline.sequence + 1
         if on_data_loss != "continue":
             raise GapError(
-                f'{error}. Or set [pipeline] on_data_loss = "continue" to continue without what '
-                f"batches {first} to {last_sequence} had taught"
+                f'{error}. Or set [pipeline] on_data_loss = "continue" to continue without '
+                f"learning from batches {first} to {last_sequence}"
             ) from error
         _log.error(
-            "%s. What batches %d to %d taught is lost",
+            "%s. The learner continues without the records and labels of batches %d to %d",
             error,
             first,
             last_sequence,
@@ -278,7 +278,7 @@ class Replay:
                 self.runner.pipeline.journal_extras.origin = origin
         if there is not None and there["streamboost"] != here["streamboost"]:
             _log.info(
-                "batch %d, taken over from streamboost %s",
+                "continuing after batch %d of streamboost %s",
                 self.runner.pipeline.sequence,
                 there["streamboost"],
                 extra={"event": "release_changed"},
@@ -293,8 +293,8 @@ class Replay:
         if self.is_same and self._environment not in (None, self.here):
             self.is_same = self.made_here = False
             _log.warning(
-                "batches from %d on were made in another environment (%s): they are replayed "
-                "without comparing",
+                "batches from %d on were made in another environment (%s): the results of their "
+                "replay are not compared",
                 entry.sequence,
                 describe_differences(self._environment, self.here),
                 extra={"event": "environment_changed"},
@@ -306,9 +306,9 @@ class Replay:
         for name in sorted(identities.keys() & now.keys()):
             if identities[name] != now[name]:
                 raise StateError(
-                    f"the topic of the {name} was deleted and recreated: what it holds is "
-                    "not what was there. Put the old one back from a copy, or, to read this one "
-                    "from its beginning, give the pipeline another name and an empty state"
+                    f"the topic of the {name} was deleted and recreated, so its messages are "
+                    "others. Restore the old topic from a copy, or, to read the new topic from "
+                    "its beginning, give the pipeline another name and an empty state"
                 )
         self.runner.identities = identities
 
@@ -317,9 +317,9 @@ class Replay:
         ours = self.runner.about.get("origin", {}).get("committee")
         if origin is not None and origin.get("committee") != ours:
             raise StateError(
-                "the committee at [initial_data] committee is not the one that the pipeline began "
-                f"with, whose SHA-256 is {origin.get('committee')}, and not {ours}: put that one "
-                "back from a copy"
+                f"the committee at [initial_data] committee has the SHA-256 {ours}, but the "
+                f"pipeline began with SHA-256 {origin.get('committee')}: restore that committee "
+                "from a copy"
             )
 
     def _current_source_identities(self) -> dict[str, str]:
@@ -364,11 +364,11 @@ class Replay:
         if self.is_same and effects.digest != entry.digest:
             models = pipeline.models
             if models is None or models.is_steady():
-                raise self._replay_mismatch_error(entry, "its digest is another")
+                raise self._replay_mismatch_error(entry, "the digests differ")
             self.is_same = False
             _log.warning(
-                "batch %d comes out otherwise than it did, as River's models depend on the seed of "
-                "Python's hashes: it is replayed, as what follows, without comparing",
+                "batch %d: the replay gives another result, as River's models depend on Python's "
+                "hash seed: from this batch on, results are not compared",
                 entry.sequence,
                 extra={"event": "replay_not_compared"},
             )
@@ -377,13 +377,13 @@ class Replay:
         if not self.is_same:
             there = describe_differences(self._environment, self.here)
             return StateError(
-                f"batch {entry.sequence} cannot be replayed here ({there}): {reason}; finish where "
-                "it was made: run that until it has stopped cleanly, then this"
+                f"batch {entry.sequence} cannot be replayed in this environment ({there}): "
+                f"{reason}; run the earlier environment until it stops cleanly, then this one"
             )
         functions = ", ".join(self.encoders_without_digest)
         return StateError(
-            f"batch {entry.sequence} does not come out as it did when it was committed: {reason}; "
-            "records, labels or journal are not those it was made of: put them back from a copy"
+            f"the replay of batch {entry.sequence} differs from the committed batch: {reason}; "
+            "records, labels or journal have changed: restore them from a copy"
             + (
                 f". If the encoder {functions} returns other vectors now, replay without comparing "
                 "by `streamboost run --upgrade`"
@@ -397,13 +397,13 @@ class Replay:
         if later := [sequence for sequence in self.later if sequence >= last]:
             return GapError(
                 f"the journal lacks batches {first} to {last}, so that the checkpoint of batch "
-                f"{min(later)} cannot be compared with a replay. A run does not need them: it "
-                f"starts from the checkpoint of batch {max(later)}. To verify all of it, put the "
-                "log back from a copy"
+                f"{min(later)} cannot be compared with a replay. A run does not need these "
+                f"batches: it starts from the checkpoint of batch {max(later)}. To verify all "
+                "batches, restore the log from a copy"
             )
         return GapError(
             f"the journal lacks batches {first} to {last}, and there is no checkpoint after them: "
-            "put the log or a checkpoint back from a copy"
+            "restore the log or a checkpoint from a copy"
         )
 
 

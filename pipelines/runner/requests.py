@@ -45,7 +45,7 @@ def build_requests(
             pad_missing_columns([record.x for record in held], learner.n_features or 0)
         )
         rows = dict(zip(wanted, range(len(held)), strict=True))
-    expires = join.expires_after.end_time_ms(join.stream_time)
+    expires = join.expires_after.end_time_ms(join.now)
     utility = [*requests.utility.tolist(), *relabel_requests.doubt.tolist()]
     propensity = [*requests.propensity.tolist(), *[1.0] * len(relabel_requests)]
     excluded_annotators: list[Sequence[str] | None] = [

@@ -49,14 +49,15 @@ class Runner:
         retention are not monitored
     pipelined_commits : whether commits are pipelined; False if labels answer requests at once, as
         these labels would arrive one batch late
-    self_deleting : names of sources from which the pipeline itself deletes what it does not need
+    self_deleting : names of sources from which the pipeline itself deletes messages that it no
+        longer needs
 
     Attributes
     ----------
     backlog : monitor of lag and retention
     stage_timer : durations of the stages of the newest batches
     about : additional manifest entries of checkpoints
-    identities : stable ids of the sources (topic ids), by source
+    identities : stable ids of the sources (topic ids), keyed by source
     is_committed : whether the state is the committed state, so that a checkpoint may be taken
     is_running : whether recovery has ended and the loop has started
     retrying : whether a source or a commit failed and is being retried
@@ -205,7 +206,7 @@ class Runner:
         except (OSError, ModelFileError) as error:
             text = (
                 f"no checkpoint of batch {self.pipeline.sequence}: {error}. The pipeline "
-                "continues; a restart would replay from the checkpoint before"
+                "continues; a restart would replay from the previous checkpoint"
             )
             _log.error("%s", text, extra={"event": "checkpoint_failed"})
             self.lacks_checkpoint = True
@@ -223,7 +224,7 @@ class Runner:
         self.checkpointed, self.lacks_checkpoint = self.pipeline.sequence, False
         self._kept_positions.append(manifest["positions"])
         for observer in self.observers:
-            observer.on_checkpoint(self.pipeline.join.stream_time, manifest)
+            observer.on_checkpoint(self.pipeline.join.now, manifest)
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the pipeline state, with positions, bookmarks and identities of the sources."""
@@ -269,12 +270,15 @@ class Runner:
         return None
 
     def _has_room_for_labels(self) -> bool:
-        """Return whether the join accepts pending labels; warn when their limit is reached."""
+        """Return whether the join accepts pending labels; warn when their limit is reached.
+
+        This is the backpressure of labels without records: no more are polled until records arrive.
+        """
         before, self._had_room = self._had_room, self.pipeline.join.has_room_for_labels
         if before and not self._had_room:
             text = (
-                "too many labels wait for their records: no more are read until records come; "
-                "see that labels have the ids of their records"
+                "too many labels wait for their records: no labels are read until records arrive. "
+                "Check that labels have the ids of their records"
             )
             _log.warning("%s", text, extra={"event": "pending_labels_full"})
             self.notify_error(text)
@@ -294,7 +298,7 @@ class Runner:
         """Wait before a retry; report the first of consecutive failures."""
         if not self.retrying:
             _log.warning(WAITING, error, extra={"event": "retry_started"})
-            self.notify_error(f"{error}. It was tried again until it succeeded, or is being")
+            self.notify_error(f"{error}. The operation is retried until it succeeds")
         self.retrying = True
         self._run_periodic_observer_work()
         self.stop.wait(self.poll_interval)

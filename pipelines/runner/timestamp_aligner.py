@@ -71,7 +71,7 @@ class BufferedSource:
         return sorted(given, key=lambda m: (len(m.partition), m.partition, m.offset))
 
     def position(self) -> Position:
-        """Return the offset of the next message that `poll` returns, by partition."""
+        """Return the offset of the next message that `poll` returns, keyed by partition."""
         position = self._source.position()
         for message in reversed(self._ahead):
             position[message.partition] = message.offset
@@ -105,7 +105,8 @@ class TimestampAligner:
     ----------
     labels : BufferedSource
     time_of : returns the timestamp of a record
-    max_records_without_labels : records that may be read without a label while labels are unread
+    max_records_without_labels : maximum number of records read without a label while labels are
+        unread
     """
 
     def __init__(
@@ -125,12 +126,15 @@ class TimestampAligner:
             return has_room
         return source != "records" or not has_room or self._n_records < self._most
 
-    def skip_labels(self) -> None:
-        """Reset the count of records without labels, as the join accepts no labels."""
+    def on_labels_not_polled(self) -> None:
+        """Reset the count of records without labels.
+
+        Called when the labels are not polled because the join has no space for them: these records
+        do not count towards `max_records_without_labels`."""
         self._n_records = 0
 
     def observe(self, source: str, messages: list[Message], *, is_behind: bool) -> None:
-        """Update watermark and counts by the messages of a poll.
+        """Update the watermark and the counts from the messages of a poll.
 
         `is_behind` is whether the source has more messages.
         """

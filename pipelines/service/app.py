@@ -37,8 +37,8 @@ def create_app(
     names = [served.name for served in pipelines]
     if double := next((name for name in names if names.count(name) > 1), None):
         raise ConfigurationError(
-            f"two pipelines are called {double!r}: serve them by two processes, on ports of "
-            "their own"
+            f"two pipelines have the name {double!r}: serve them by two processes, on different "
+            "ports"
         )
     failures = RateLimiter(*settings.failures)
     app = FastAPI(

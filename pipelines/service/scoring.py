@@ -167,8 +167,8 @@ class CheckpointScorer:
                     self._load_checkpoint()
             if self._known is None:
                 raise StateError(
-                    f"{self._state.path} holds no checkpoint to predict by: the pipeline takes one "
-                    "every [pipeline] checkpoint_every batches, and when it is stopped"
+                    f"{self._state.path} has no checkpoint to predict with: wait for [pipeline] "
+                    "checkpoint_every batches, or stop the pipeline"
                 )
         elif there and there[0] != self._tried and self._loading.acquire(blocking=False):
             threading.Thread(
@@ -196,7 +196,9 @@ class CheckpointScorer:
         self._tried = there[0] if there else -1
         if found is None:
             return
-        restored = restore_learner(found, self._encoders, "ask the predictions it writes")
+        restored = restore_learner(
+            found, self._encoders, "read the predictions that the pipeline writes"
+        )
         self._known = _LoadedModel(found[1]["sequence"], *restored)
 
 

@@ -49,7 +49,7 @@ class Checkpoints:
             unfinished.unlink(missing_ok=True)
 
     def save_bytes(self, sequence: int, blob: bytes) -> None:
-        """Write the checkpoint file of batch `sequence`; `blob` is the content of a copied file."""
+        """Write `blob`, the content of a copied checkpoint, as the file of batch `sequence`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_bytes(self.path(sequence), blob)
 
@@ -77,7 +77,9 @@ class Checkpoints:
                 return self.load(sequence)
             except ModelFileError as error:
                 _log.warning(
-                    "a checkpoint is passed over: %s", error, extra={"event": "checkpoint_damaged"}
+                    "a damaged checkpoint is skipped: %s",
+                    error,
+                    extra={"event": "checkpoint_damaged"},
                 )
         return None
 
@@ -90,7 +92,7 @@ class Checkpoints:
         return self._first_write_time(reversed(self.sequences))
 
     def _first_write_time(self, sequences: Iterable[int]) -> float:
-        """Return the write time of the first of `sequences` that is there, or 0."""
+        """Return the write time of the first of `sequences` whose file exists, or 0."""
         for sequence in sequences:
             with suppress(FileNotFoundError):  # a newer checkpoint may have replaced this one
                 return self.path(sequence).stat().st_mtime

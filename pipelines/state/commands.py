@@ -63,7 +63,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     merge     merges class `label` into class `into`, for future labels too
     unmerge   undoes the merge of `label`: its original labels get their class back
     drop      removes class `label` and its labels, for future labels too
-    retract   takes back the labels that `annotator` gave so far, and retrains; the labels of others
+    retract   retracts the labels that `annotator` gave so far, and retrains; the labels of others
               stay
     decide    makes decisions by `decision` (`Decisions`), until the configuration changes its
               decisions; an empty `decision` ends decisions
@@ -99,15 +99,15 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
         if bool(self.annotator) != (self.command == "retract"):
             raise ConfigurationError(
                 f"{self.command} with the annotator {self.annotator!r}: retract needs the name of "
-                "one whose labels are taken back, and the other commands take none"
+                "the annotator whose labels are retracted, and the other commands take none"
             )
         wanted = {"merge": 2, "unmerge": 1, "drop": 1}.get(self.command, 0)
         given = [name for name in (self.label, self.into) if name is not None]
         if len(given) != wanted or (wanted and not self.label) or len({*given}) < wanted:
             told = " and ".join(map(repr, given)) or "no class"
             raise ConfigurationError(
-                f"{self.command} with {told}: merge needs a class and another that it "
-                "is to be, unmerge and drop need one, and the other commands take none"
+                f"{self.command} with {told}: merge needs a class and another class as its "
+                "target, unmerge and drop need one class, and the other commands take none"
             )
 
     @property
@@ -143,7 +143,7 @@ def queue_command(state_folder: Path, command: Command) -> None:
         if path.is_dir() or database.find_damage() is not None:
             aside = _rename_damaged_queue(path)
             _log.warning(
-                "%s is damaged; it is set aside as %s for a new one",
+                "%s is damaged: it is renamed to %s, and a new queue is created",
                 path,
                 aside,
                 extra={"event": "command_queue_damaged"},
@@ -168,8 +168,8 @@ def _lock_against_other_writers(folder: Path) -> Iterator[None]:
             os.close(descriptor)
     except OSError as error:
         raise ConnectorError(
-            f"no command can be queued in {folder}: {error}; see that it is a folder that can be "
-            "written"
+            f"no command can be queued in {folder}: {error}; check that it is a folder with write "
+            "permission"
         ) from error
 
 
@@ -229,10 +229,10 @@ class CommandSource(SqliteSource):
         reason: object = error
         if isinstance(error, ConnectorError):
             # The only error without a cause is a position after the end.
-            reason = error.__cause__ or "commands were read of it that it does not hold any more"
+            reason = error.__cause__ or "it lacks commands that were read before"
         text = (
-            f"{self._path} is lost or cannot be read: {reason}. The pipeline continues, and obeys "
-            "what `streamboost control` or `serve` queues from now on; where they cannot, move the "
+            f"{self._path} is lost or cannot be read: {reason}. The pipeline continues, and "
+            "applies commands that are queued from now on. If no command can be queued, move the "
             "file away"
         )
         _log.warning("%s", text, extra={"event": "command_queue_damaged"})

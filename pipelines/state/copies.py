@@ -41,7 +41,7 @@ class CheckpointCopy:
         """Return a copy with the contents of files; ModelFileError if the checkpoint is damaged.
 
         `checkpoint` is the content of the checkpoint file, whose name in errors is `name`.
-        `versions` are the contents of committee files, by version.
+        `versions` are the contents of committee files, keyed by version.
         """
         return cls(checkpoint, versions, Checkpoints.decode(name, checkpoint)[1])
 
@@ -60,7 +60,7 @@ class CheckpointCopy:
 
     @classmethod
     def decode(cls, name: str, blob: bytes) -> "CheckpointCopy":
-        """Decode the result of `encode`; ModelFileError, which names `name`, if it is damaged."""
+        """Decode the result of `encode`; ModelFileError, with the file `name`, if it is damaged."""
         files, _ = decode_sealed(name, blob, kind=_KIND)
         versions = {int(n): file.tobytes() for n, file in select_prefix(files, "version.").items()}
         return cls.from_files(name, files["checkpoint"].tobytes(), versions)
@@ -123,7 +123,7 @@ class RemoteTarget:
         except ImportError as error:
             raise ConfigurationError(
                 f"[pipeline] checkpoint_copy: an address such as {address!r} needs fsspec: install "
-                "streamboost[remote], and what serves the protocol (s3fs for s3)"
+                "streamboost[remote], and the protocol's package (s3fs for s3)"
             ) from error
         try:
             fsspec.get_filesystem_class(re.split("::|://", address)[0])
@@ -181,8 +181,8 @@ def _raise_as_connector_error(target: CopyTarget) -> Iterator[None]:
     except Exception as error:
         text = str(error) if isinstance(error, StreamBoostError) else repr(error)
         raise ConnectorError(
-            f"[pipeline] checkpoint_copy, {target}: {text}; see that it can be read and written, "
-            "or name another place"
+            f"[pipeline] checkpoint_copy, {target}: {text}; check that it can be read and written, "
+            "or set another address"
         ) from error
 
 
@@ -221,7 +221,9 @@ class CopyStore:
             try:
                 return CheckpointCopy.decode(f"{self.place}/{name}", self.place.read(name))
             except ModelFileError as error:
-                _log.warning("a copy is passed over: %s", error, extra={"event": "copy_damaged"})
+                _log.warning(
+                    "a damaged copy is skipped: %s", error, extra={"event": "copy_damaged"}
+                )
         return None
 
     def rename_newer_copies(self, sequence: int) -> None:

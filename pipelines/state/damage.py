@@ -29,8 +29,8 @@ def refuse_damaged_log(
     found = _find_damage_in_log(log, stop or StopToken())
     if found is not None:
         raise StateError(
-            f"{log} is damaged ({found}): put it back from a copy, or put there what sqlite3's "
-            f"`.recover` can still read of it. To start with an empty state, move {log.parent} away"
+            f"{log} is damaged ({found}): put it back from a copy, or recover its rows into a new "
+            f"file with sqlite3's `.recover`. To start with an empty state, move {log.parent} away"
         )
 
 

@@ -80,8 +80,8 @@ class State:
         """Log a warning if other users of the machine have access to the existing folder."""
         if self._is_open_to_others():
             _log.warning(
-                "%s is open to other users of this machine, with the records in it: chmod 700 it, "
-                "or a folder above",
+                "%s and its records are accessible to other users of this machine: chmod 700 this "
+                "folder, or a folder above",
                 self.path,
                 extra={"event": "state_folder_open"},
             )
@@ -162,7 +162,8 @@ class State:
     def restore_copy(self, origin: Mapping[str, str], copy: CheckpointCopy | None) -> None:
         """Write the files that a run needs to continue into an empty state folder.
 
-        These are schema and fingerprint of `origin`, and checkpoint and committees of `copy`.
+        These are the schema and fingerprint of `origin` (`JournalEntry.origin`), and the checkpoint
+        and committees of `copy`.
         The fingerprint is written last, so that an interrupted restoration is detected.
         """
         with self.translate_errors():
@@ -242,15 +243,15 @@ class State:
             yield
         except (OSError, ModelFileError) as error:
             raise StateError(
-                f"the state folder {self.path} cannot be used: {error}; see that it is a folder "
-                "that can be read and written, or set [pipeline] state to another"
+                f"the state folder {self.path} cannot be used: {error}; check that it is a folder "
+                "that can be read and written, or set [pipeline] state to another folder"
             ) from error
 
     def empty_state_instruction(self) -> str:
         """Return a text for errors that explains how to start with an empty state."""
         return (
-            f"To start with an empty state, move {self.path} away, and with it the outputs that "
-            "lie outside it; the records are then read again from their beginning"
+            f"To start with an empty state, move {self.path} and the outputs outside this folder "
+            "away; the records are then read again from their beginning"
         )
 
 
@@ -273,8 +274,8 @@ def read_or_create_token(path: Path) -> str:
     except FileExistsError:
         if path.stat().st_mode & 0o077:
             raise StateError(
-                f"{path}: others than its owner may read the token: `chmod 600 {path}`, and "
-                "remove it first if somebody may have, to get a new one"
+                f"{path}: other users may read the token. Remove the file to get a new token, or "
+                f"`chmod 600 {path}` if no other user has read it"
             ) from None
         token = path.read_text(encoding="utf-8").strip()
         if not token:

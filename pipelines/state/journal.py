@@ -40,9 +40,9 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     sequence
         Number of the batch; the first is 1.
     ranges
-        By source and partition, the offsets [start, end) that the batch read.
+        For each source and partition, the offsets [start, end) that the batch read.
     read
-        Number of messages in `ranges`, by source (records, labels, initial data).
+        For each source (records, labels, initial data), the number of messages in `ranges`.
     tick
         Processing time at the start of the batch, in milliseconds since the epoch.
     commands

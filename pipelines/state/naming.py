@@ -46,10 +46,13 @@ Label = str | int
 def to_label(class_name: str, label_type: LabelKind | None) -> Label:
     """Convert the class name in a command to a label of type `label_type`.
 
-    Raises StateError if the name has another type, or if `label_type` is None: no label came yet.
+    Raises StateError if the name has another type, or if `label_type` is None (no label yet).
     """
     if label_type is None:
-        raise StateError("no label has come yet that would tell what labels are: wait for one")
+        raise StateError(
+            "the type of labels is unknown before the first label: wait for a label, or set "
+            "[schema] label"
+        )
     label, fault = convert_label(class_name, label_type)
     if label is None:
         raise StateError(f"the class named {fault}")

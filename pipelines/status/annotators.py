@@ -18,8 +18,8 @@ SURE = 0.9
 """Probability from which a prediction counts as confident."""
 
 COUNTED = ("compared", "against", "together", "outvoted")
-"""Names of the counts: compared labels, and those of them in conflict with the others; records
-with labels of others, and those of them where a majority chose one other class."""
+"""Names of the counts of an annotator: compared labels; compared labels in conflict with the
+others; records with labels of others; and such records on which a majority chose another class."""
 
 
 class Vote(NamedTuple):
@@ -69,7 +69,7 @@ class AnnotatorAgreement:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def annotator_counts(self, source: str) -> dict[str, int]:
-        """Return the agreement counts of the annotator `source`, by the names in `COUNTED`."""
+        """Return a mapping from each name in `COUNTED` to that count of the annotator `source`."""
         return {name: self._counts[source, name] for name in COUNTED}
 
     def add_record(self, id: str, record: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@
                        its `records`, `answered` requests, and those still `waiting`
 ``changes``            detected changes of the stream: their number (`total`), and the `newest`
                        with the numbers of records and labels at its detection and at its start
-``lag``                consumer lag in messages, by source
+``lag``                consumer lag in messages, keyed by source
 ``latency``            median and 99th percentile of the seconds of each stage of a batch
 ``classes``            class mix in the sliding window: counts of predictions and of answers
 ``confusion``          confusion matrix of requested labels in the sliding window: true classes in
@@ -77,7 +77,7 @@ MOST_LABELS = 500
 
 
 def static_columns(pipeline: Pipeline) -> dict[str, int]:
-    """Return the columns of `Records.X` whose encoding never changes: index by feature name."""
+    """Map the features whose encoding never changes to their columns of `Records.X`."""
     features, fields = pipeline.learner.features, pipeline.schema.features
     if features is None:
         return {name: at for at, name in enumerate(fields)}
@@ -126,7 +126,7 @@ def runner_state(runner: Runner) -> str:
 
 
 def status_documents(runner: Runner) -> dict[str, dict[str, Any]]:
-    """Return the status documents of a running pipeline, by document name.
+    """Return the status documents of a running pipeline, keyed by document name.
 
     Call this between two batches only, as it reads the state of the pipeline.
     """

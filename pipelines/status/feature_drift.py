@@ -46,7 +46,7 @@ _ABSENT = 0.5
 """Pseudo-count added to every bin, so that the logarithm of an empty bin is finite."""
 
 SHIFTED = 0.2
-"""Index from which a feature counts as shifted."""
+"""PSI from which a feature counts as shifted."""
 
 FOLLOWED = 64
 """Number of features whose PSI is recorded over time: those with the largest peaks."""
@@ -78,7 +78,7 @@ def psi_quantile(n_bins: int, n_before: int, n_now: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceSummary:
-    """Summary of a reference sample of `n` records: bin edges, bin counts and mean by feature."""
+    """Summary of a reference sample of `n` records: bin edges, counts and mean of each feature."""
 
     n: int
     edges: list[list[float]]
@@ -251,7 +251,7 @@ _COURSE = tuple(one.name for one in fields(FeatureDriftHistory))
 
 @dataclass(slots=True)
 class DriftHistory:
-    """Drift histories of all features (`known`, by name).
+    """Drift histories of all features (`known`, keyed by name).
 
     Only full windows of `RECORDS` rows are used, as the PSI of fewer rows is mostly noise.
     """
@@ -296,7 +296,7 @@ class DriftHistory:
 
 
 def psi_of_top_features(features: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Return the current PSI, by feature name, of the `FOLLOWED` features with the largest peaks.
+    """Map the names of the `FOLLOWED` features with the largest peaks to their current PSI.
 
     `features` are the results of `FeatureDrift.measure_drift`. A peak is the largest PSI since the
     start. Features without a peak come last.

@@ -31,20 +31,20 @@ NOTHING = "—"
 
 COUNTERS = {
     "records": "records predicted",
-    "duplicate_ids": "records whose id was kept already (dead letters)",
-    "labels": "labels that came",
+    "duplicate_ids": "records with the id of a held record (dead letters)",
+    "labels": "labels received",
     "answered": "first labels of requested records (learned)",
-    "unsolicited": "labels that came without a request (learned)",
-    "early": "labels that came before their record",
-    "late": "labels that came after their record had left the join window (dropped)",
-    "expired": "labels that came after their request had expired (dropped)",
-    "duplicate": "labels that came again with the same value (dropped)",
-    "conflicting": "labels that came again with another value (dropped: the first stays)",
-    "corrected": "labels that came again with another value (replace it, or count as a vote)",
+    "unsolicited": "labels without a request (learned)",
+    "early": "labels that arrived before their record",
+    "late": "labels that arrived after their record was evicted from the join window (dropped)",
+    "expired": "labels that arrived after their request expired (dropped)",
+    "duplicate": "further labels of a record with the same value (dropped)",
+    "conflicting": "further labels of a record with another value (dropped: the first stays)",
+    "corrected": "further labels of a record with another value (replace it, or count as a vote)",
     "retracted": "labels retracted by a null label",
-    "unknown": "labels whose record never came (dropped)",
+    "unknown": "labels whose record never arrived (dropped)",
     "empty_label": "null labels for records without a label (dropped)",
-    "held_records": "records kept for labels to come",
+    "held_records": "records held for their labels",
     "open_requests": "requests that wait for an answer",
     "waiting_labels": "labels that wait for their record",
 }
@@ -53,7 +53,7 @@ COUNTERS = {
 RECORDS_APART = "requested records received by the learner (scorers predict all)"
 """Description of the counter ``records`` of a learner with distributed scoring."""
 
-UNUSABLE = "messages not usable"
+UNUSABLE = "rejected messages"
 
 RECORDED = {
     "valid": "evaluated",

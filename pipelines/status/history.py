@@ -24,7 +24,7 @@ LONGEST_PREDICTION = 10_000
 """Size in bytes above which a prediction is kept without its copy of the record's fields."""
 
 RECENT = 600_000
-"""Age in milliseconds at which the interval of points is about twice that of the newest."""
+"""Age in milliseconds at which the distance of points is about twice that of the newest points."""
 
 encode = msgspec.json.Encoder(enc_hook=lambda value: value.item()).encode
 

@@ -93,7 +93,7 @@ class LabelledRecordLog:
     )
 
     def __call__(self, effects: StepResult, sent_requests: Mapping[str, Sent]) -> None:
-        """Log the labels of a batch, and its requests (`sent_requests`, by record id)."""
+        """Log the labels of a batch, and its requests (`sent_requests`, keyed by record id)."""
         scored, tick, join = effects.scored, effects.batch_time_ms, self.pipeline.join
         are_open = join.open_requests
         committee = self.pipeline.versions.committee(scored.version) if sent_requests else None
@@ -215,7 +215,7 @@ class LabelledRecordRows:
     ) -> None:
         """Update the rows by new events.
 
-        `usual` has the recent mean and standard deviation of features, by feature name.
+        `usual` has the recent mean and standard deviation of features, keyed by feature name.
         """
         end, shown = time.thread_time() + WORK, schema_fields(schema)
         for id, event in changes.events:

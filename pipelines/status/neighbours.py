@@ -58,7 +58,7 @@ class LabelledIndex:
     X
         Features, float32 (n, D).
     steady
-        Index of each column to compare, by column name.
+        Maps the name of a column to compare to its index.
     """
 
     ids: list[str]

@@ -86,7 +86,7 @@ class Publisher(Observer):
         steady = static_columns(runner.pipeline)
         self._writer = Writer(folder, list(steady))
         self._notes = IntervalCollector(
-            list(steady.values()), has_reference=self._writer.has_reference
+            list(steady.values()), has_drift_reference=self._writer.has_drift_reference
         )
         self._requests = OpenRequests(runner.pipeline, self._writer.requests.rows)
         self._judged = LabelledRecordLog(runner.pipeline)

@@ -94,7 +94,7 @@ class StatusReader:
     def chart_points_by_row(
         self, since_ms: int = 0, known: Mapping[tuple[Any, ...], Status] | None = None
     ) -> dict[tuple[Any, ...], Status]:
-        """Return the points later than `since_ms`, by database row.
+        """Return the points later than `since_ms`, keyed by database row.
 
         `known` is the result of an earlier call; points in it are not decoded again.
         """

@@ -32,7 +32,10 @@ Mark = tuple[int, int, str, int | None, str]
 
 @dataclass(slots=True)
 class IntervalStats:
-    """Counts and the newest messages of the batches since the last publication."""
+    """Counts and the newest messages of the batches since the last publication.
+
+    `busy` is the sum of the batches' durations in seconds, and `margins` the sum of the records'
+    margins."""
 
     batches: int = 0
     records: int = 0
@@ -40,7 +43,7 @@ class IntervalStats:
     busy: float = 0.0
     margins: float = 0.0
     served: Counter[int] = field(default_factory=Counter)
-    """Records by the version that predicted them."""
+    """Maps a version to the number of records that it predicted."""
     predictions: deque[bytes] = field(default_factory=lambda: deque(maxlen=MOST_PREDICTIONS))
     dead_letters: deque[bytes] = field(default_factory=lambda: deque(maxlen=MOST_DEAD_LETTERS))
     marks: deque[Mark] = field(default_factory=lambda: deque(maxlen=MOST_MARKS))
@@ -147,13 +150,13 @@ class IntervalCollector:
     The sliding windows are updated only when they are read. At full speed, most records have left
     the windows by then and are never processed.
 
-    `columns` are the monitored columns of `Records.X`. With `has_reference`, no first rows are
-    collected.
+    `columns` are the monitored columns of `Records.X`. With `has_drift_reference`, no first rows
+    are collected.
     """
 
-    def __init__(self, columns: list[int], *, has_reference: bool = False) -> None:
+    def __init__(self, columns: list[int], *, has_drift_reference: bool = False) -> None:
         self.since = IntervalStats()
-        self.rows = RecentRows(len(columns), wanted=not has_reference)
+        self.rows = RecentRows(len(columns), wanted=not has_drift_reference)
         self._columns = columns
         self._predicted: deque[Label | None] = deque(maxlen=RECENT_RECORDS)
         self._answered: deque[tuple[Label, Label | None]] = deque(maxlen=RECENT_ANSWERS)
@@ -180,7 +183,7 @@ class IntervalCollector:
         self._add_chart_events(effects)
 
     def drain_interval_stats(self) -> IntervalStats:
-        """Return the counts and messages since the last call, and start new ones."""
+        """Return the counts and messages since the last call, and reset them."""
         self._apply_deferred_batches()
         since, self.since = self.since, IntervalStats()
         return since
@@ -215,7 +218,7 @@ class IntervalCollector:
         batch_time_ms, sequence, marks = effects.batch_time_ms, effects.sequence, self.since.marks
         if effects.gap is not None:
             first, last = effects.gap
-            text = f"what batches {first} to {last} taught is lost"
+            text = f"nothing was learned from batches {first} to {last}, which are lost"
             marks.append((batch_time_ms, sequence, "gap", None, text))
         for command in effects.commands:
             marks.append((batch_time_ms, sequence, "command", command.version, str(command)))
@@ -227,4 +230,4 @@ class IntervalCollector:
             text = f"{training.kind}, {training.labels} labels learned"
             marks.append((batch_time_ms, sequence, kind, training.version, text))
         if effects.promoted is not None:
-            marks.append((batch_time_ms, sequence, "promoted", effects.promoted, "serves"))
+            marks.append((batch_time_ms, sequence, "promoted", effects.promoted, "deployed"))

@@ -43,8 +43,8 @@ MOST_BYTES = 64_000_000
 fields. The same limit applies to the records of a pool that may still be requested."""
 
 COMPARED = 300
-"""Maximum number of new requests per publication with a nearest-neighbour search: more than people
-answer in that time, and the others have a lower utility."""
+"""Maximum number of new requests per publication with a nearest-neighbour search. This is more than
+annotators answer in that time, and the other requests have a lower utility."""
 
 SLACK = 1_000
 """Number of closed requests that may be kept before they are dropped."""
@@ -79,7 +79,7 @@ class RequestChanges:
     Attributes
     ----------
     ids : record ids of all open requests
-    new : sent messages of the new requests, by record id
+    new : sent messages of the new requests, keyed by record id
     rows : features of the new requests, float32 (D,) each
     """
 
@@ -88,7 +88,7 @@ class RequestChanges:
     rows: dict[str, np.ndarray] = field(default_factory=dict)
 
     def top_request_features(self, most: int = COMPARED) -> dict[str, np.ndarray]:
-        """Return the features of the `most` new requests with the largest utility, by record id."""
+        """Map the ids of the `most` new requests with the largest utility to their features."""
         if len(self.rows) <= most:
             return self.rows
         ids = nlargest(most, self.rows, key=lambda id: _decode_request(self.new[id][0]).utility)

@@ -38,7 +38,7 @@ class ServedVersions:
     def update(
         self, committee: "Committee | None", labels: int, columns: Sequence[str], now: int
     ) -> dict[str, float]:
-        """Add a row for the active committee if it is new; return its importances by feature.
+        """Add a row for the active committee if it is new; return the importance of each feature.
 
         `labels` is the number of learned labels, `columns` has the names of the feature columns,
         and `now` is in milliseconds since the epoch.
@@ -63,7 +63,7 @@ class ServedVersions:
         return dict(self._known[committee.version]["importances"])
 
     def count_predictions(self, predicted: Mapping[int, int]) -> None:
-        """Increase the numbers of predictions in the rows by `predicted`, counts by version."""
+        """Add `predicted`, a mapping from version to a number of predictions, to the rows."""
         for version in predicted.keys() & self._known.keys():
             known = self._known[version]
             self._store_version(

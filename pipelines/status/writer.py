@@ -50,7 +50,10 @@ MOST_DISTRIBUTIONS = 50
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Snapshot of the pipeline's status that the runner passes to the writer thread."""
+    """Snapshot of the pipeline's status that the runner passes to the writer thread.
+
+    `point` is the newest chart point, `judged` has the events of labelled records, and `labelled`
+    their index. None: unchanged."""
 
     time: int
     sequence: int
@@ -110,7 +113,7 @@ class Writer:
         return self._pending is None
 
     @property
-    def has_reference(self) -> bool:
+    def has_drift_reference(self) -> bool:
         """Whether a reference sample for feature drift exists."""
         return self._drift.reference is not None
 
@@ -150,7 +153,7 @@ class Writer:
                 self._drift.reference = reference
         except Exception as error:
             _log.info(
-                "the status of an earlier run is left out: %s",
+                "the status of an earlier run cannot be restored, and is dropped: %s",
                 error,
                 extra={"event": "status_not_restored"},
             )
@@ -178,7 +181,7 @@ class Writer:
         except Exception as error:  # no error of the status may stop the pipeline
             if not self.has_failed:
                 _log.warning(
-                    "no status can be published: %s. It is tried again",
+                    "the status cannot be published: %s. Publication is retried",
                     error,
                     extra={"event": "status_failed"},
                 )

@@ -20,17 +20,18 @@ __all__ = ["BudgetedActiveLearner"]
 class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
     """Requests the labels that a classifier would learn most from, within an exact budget.
 
-    Each record that `predict_one` or `predict_proba_one` predicts counts once. After n records at
-    most budget * n labels have been requested. Spending is paced over time and goes to the records
-    that rank highest among the newest `window` by the strategy's utility, so the scale of the
-    probabilities does not matter. Until two labels per class have been learned, requests are
-    random. The utilities of the window are computed again whenever the number of learned labels
-    has grown by 5 %.
+    Each call of `predict_one` or `predict_proba_one` counts one record. After n records at most
+    budget * n labels have been requested. Requests are distributed over time. Records are ranked by
+    the strategy's utility among the newest `window` records, and higher ranks are requested with a
+    higher probability, so the scale of the probabilities does not matter. Until two labels per
+    class have been learned, requests are random. The utilities of the window are computed again
+    whenever the number of learned labels has grown by 5 %.
 
     Parameters
     ----------
     classifier
-        Any River classifier that gives probabilities; "vote_entropy" needs one with members.
+        Any River classifier with probabilities. "vote_entropy" requires an ensemble or a
+        `StreamBoostClassifier`.
     budget
         Share of the records whose label may be bought, in (0, 1], interpreted as the decimal
         number that it is written as.
@@ -110,7 +111,7 @@ class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
     def predict_one(  # type: ignore[override]  # River's own wrappers return pairs, untyped
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
     ) -> tuple[base.typing.ClfTarget | None, bool]:
-        """Return the most probable label, or None, and whether to request the label of `x`."""
+        """Return the most probable label of `x`, or None, and whether to request the true label."""
         chances, ask = self.predict_proba_one(x, **kwargs)  # type: ignore[no-untyped-call]
         return (max(chances, key=chances.__getitem__) if chances else None), ask
 
@@ -125,6 +126,7 @@ class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
     def _ask_for_label(
         self, x: dict[base.typing.FeatureName, Any], y_pred: Mapping[Any, float]
     ) -> bool:
+        """Return whether to request the label of `x`, given its predicted probabilities."""
         cold = len(y_pred) < 2 or self._learned < 2 * len(self._labels)
         if not cold and self._learned > 1.05 * self._rescored_at:
             self._querier.rescore(self._learned, lambda _: self._newest_utilities())

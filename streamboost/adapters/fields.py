@@ -1,4 +1,4 @@
-"""Conversion of River's feature dictionaries to field values, with type inference."""
+"""Conversion of River's feature dictionaries to field values, with inference of field types."""
 
 from collections.abc import Callable, Hashable, Mapping
 from datetime import date
@@ -17,24 +17,25 @@ from streamboost.features.layout import Values, is_missing
 __all__ = ["FieldMapper"]
 
 _WORDS = 4
-"""Least number of words of a text; a shorter first value is a category."""
+"""Minimum number of words of a text; a feature with a shorter first value is a category."""
 
 _DEEPEST = 8
 """Largest depth of nested dictionaries."""
 
 _N_CHECKED = 20
-"""Number of values of a category after which its kind is checked again."""
+"""After this number of values, a category is checked again: it may be a text."""
 
 
 class FieldMapper:
     """Maps River's feature dictionaries to field values, and adds a field for each new feature.
 
-    A feature's kind follows from its first value that is not missing: numbers (True and False are 1
-    and 0), texts of four words or more, categories, times, or lists of numbers. Features that
-    appear together are sorted by type and name, so that results do not depend on the order inside
-    a dictionary. Nested dictionaries are read by dotted names. If nearly all of the first 20 values
-    of a category differ and have several words, the feature is a text from then on. Features in
-    `named` have the type that is given there.
+    The type of a feature is inferred from its first value that is not missing: number (True and
+    False are 1 and 0), text (four words or more), category, time, or vector (list of numbers).
+    Features that first appear in the same record are sorted by type and name, so that results do
+    not depend on the order inside a dictionary. Nested dictionaries are read by dotted names. If
+    nearly all of the first 20 values of a category differ and have several words, the feature is a
+    text from then on. Features in `named` have the type given there. If `categories` is False, the
+    estimator does not support categories.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class FieldMapper:
         self._places: dict[Hashable, int] = {}  # index of the newest field of each feature
         self._feature: list[Hashable] = []  # the feature of each field
         self._first_values: dict[Hashable, list[str]] = {}  # the first values of categories
-        self._plain: set[type] = set()  # types seen that are no mappings
+        self._plain: set[type] = set()  # types of values seen so far, without mappings
         self._all: Callable[[Mapping[Hashable, Any]], Values] | None = None
 
     def values(self, x: Mapping[Hashable, Any], *, add_missing: bool = False) -> Values:
@@ -100,7 +101,7 @@ class FieldMapper:
         self._features.add_field(name, field)
 
     def _detect_text_category(self, feature: Hashable, value: Any) -> None:
-        """Store one of a category's first 20 values; then make it a text if nearly all differ."""
+        """Store one of a category's first 20 values; then add a text field if nearly all differ."""
         if not isinstance(value, str):
             return
         seen = self._first_values[feature]
@@ -155,7 +156,7 @@ def _unsupported_value_message(feature: Hashable, value: Any) -> str:
 def _flatten_dictionaries(
     x: Mapping[Hashable, Any], max_depth: int = _DEEPEST
 ) -> dict[Hashable, Any]:
-    """Return `x` as one flat dictionary: nested keys are joined by dots to one name.
+    """Return `x` as one flat dictionary, with the keys of nested dictionaries joined by dots.
 
     If two paths give the same name, the value with the longer key is kept.
     """

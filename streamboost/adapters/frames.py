@@ -1,4 +1,4 @@
-"""Data frames of any library: conversion to records, and of results to the same library.
+"""Conversion of data frames of any library to records, and of results to the same library.
 
 Uses narwhals, which supports pandas, polars, pyarrow and others; none needs to be installed.
 """
@@ -48,9 +48,8 @@ def to_list(values: Any) -> list[Any]:
 def to_series_like(X: Any, values: Sequence[Any]) -> Any:
     """Return `values` as a series of the library that the frame `X` is from.
 
-    The series has the index of `X`, if there is one.
-
-    In pandas its dtype is object, so that values keep their types next to None.
+    The series has the index of `X`, if there is one. In pandas the dtype is object, so that None
+    does not change the types of other values.
     """
     frame = _as_narwhals_frame(X)
     if frame.implementation.is_pandas_like():

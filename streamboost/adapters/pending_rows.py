@@ -12,7 +12,7 @@ from streamboost.features.layout import Values
 __all__ = ["PendingRows"]
 
 _FEW = 32
-"""Most values that are used as a dictionary key themselves; a digest replaces more values."""
+"""Up to this number of floats are a dictionary key; more values are replaced by a digest."""
 
 _BY_VALUE = 2
 """The newest marshal format that writes equal values equally, regardless of references."""
@@ -25,10 +25,10 @@ _Key = bytes | Values
 class PendingRows:
     """Stores the feature rows of predicted records until their labels arrive.
 
-    River passes the features of a record twice, to predict and to learn, and no record id. So rows
-    are found by the record's values. Of records with equal values, the one predicted first gets the
-    first label. Consecutive predictions of different outputs (label and probabilities) for equal
-    values count as one record.
+    River passes the features of a record twice, to predict and to learn, but no record id. So rows
+    are found by the values of the record. If several records have equal values, the first label
+    belongs to the record predicted first. Consecutive predictions of different outputs, such as
+    label and probabilities, for equal values belong to one record.
 
     Parameters
     ----------
@@ -41,7 +41,8 @@ class PendingRows:
         self._rows: dict[_Key, list[tuple[np.ndarray, str]]] = {}
         self._count = 0
         self._total = 0
-        self._newest: tuple[list[_Key], list[str], set[str]] = [], [], set()  # and outputs asked
+        # Keys, ids and outputs of the last `put`.
+        self._newest: tuple[list[_Key], list[str], set[str]] = [], [], set()
 
     def __len__(self) -> int:
         return self._count
@@ -49,7 +50,8 @@ class PendingRows:
     def put(self, values: Sequence[Values], rows: np.ndarray, output: str) -> list[str]:
         """Store the feature `rows` (n, D) of n predicted records, given their field `values`.
 
-        `output` names what was predicted, such as the label. Returns a new id for each record.
+        `output` is the name of the predicted quantity, such as "label". Returns an id for each
+        record, new unless the last call had the same values and another output.
         """
         keys = [_lookup_key(values[0])] if len(values) == 1 else list(map(_lookup_key, values))
         newest, ids, outputs = self._newest
@@ -91,7 +93,7 @@ class PendingRows:
 def _lookup_key(values: Values) -> _Key:
     """Return a hashable key for a record's values; missing values at the end do not matter.
 
-    Only a few floats are a key themselves. Other values are replaced by their digest.
+    Up to 32 floats are their own key; other values are replaced by a digest.
     """
     n = len(values)
     while n and values[n - 1] is None:

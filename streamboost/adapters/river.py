@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 __all__ = ["StreamBoostClassifier"]
 
 _MOST_WAITING = 10_000
-"""Limit of records whose rows are stored until their labels arrive."""
+"""Maximum number of records whose rows are stored until their labels arrive."""
 
 
 class StreamBoostClassifier(base.MiniBatchClassifier):
     """River classifier: a boosted committee that is retrained as labels arrive.
 
-    It stores the newest labelled records and boosts small trees on them: at every label at first,
-    later whenever the labels have grown by some per cent. Between two trainings `learn_one` only
-    stores the record. Features may appear and disappear: new features become columns, and features
-    that a record lacks are missing values. Numbers, booleans, categories, texts, times and lists of
-    numbers are supported, also in nested dictionaries. `FieldMapper` documents the type inference;
-    values that do not fit a feature's type are missing values. If two parts of a union give
-    features of the same name, one overwrites the other before this class gets them:
-    ``BagOfWords(on="text") | Prefixer("word ")`` keeps words and fields distinct.
+    The classifier stores the newest labelled records and boosts small trees on them: at first for
+    every label, later whenever the number of labels has grown by a percentage (`schedule`). Between
+    two trainings `learn_one` only stores the record. Features may appear and disappear: new
+    features become columns, and features that a record lacks are missing values. Numbers, booleans,
+    categories, texts, times and lists of numbers are supported, also in nested dictionaries.
+    `FieldMapper` documents the type inference; values that do not fit a feature's type are missing
+    values. If two transformers of a union return features of the same name, River keeps only one of
+    them: ``BagOfWords(on="text") | Prefixer("word ")`` keeps words and fields distinct.
 
     `learn_many`, `predict_many` and `predict_proba_many` accept frames that narwhals supports
     (pandas, polars, pyarrow), and return the same kind. `learn_one(x, y, w)` and
@@ -55,24 +55,24 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     Parameters
     ----------
     estimator
-        Trains the committee, one of streamboost's estimators; the indices of categorical columns
-        are set automatically. None: a `SketchLogitBoostClassifier` with 50 rounds of ten leaves.
+        Estimator of streamboost that trains the committee; the indices of categorical columns are
+        set automatically. None: a `SketchLogitBoostClassifier` with 50 rounds of ten leaves.
     working_set
         Selects the labelled records for training. None: the newest 40,000 with equal weights.
     schedule
         Times of training. None: whenever the labels have grown by 20 %, or by 1,500 (by 3,000 from
         40,000 labels on); if only the committee predicts, by 15 %, or by 500.
     label_lags
-        Number of newest learned labels that are features, too, as categories (lagged target). A
-        record is learned with the labels that were known when it was predicted. If it was not
-        predicted, or more than 10,000 records ago, it is learned with the newest labels.
+        Number of newest learned labels that are also categorical features (lagged target). A record
+        is learned with the labels that were known when it was predicted. If it was not predicted,
+        or more than 10,000 records ago, it is learned with the newest labels.
     experts
-        Experts that predict in addition to the committee, see `StreamLearner`; "committee": none,
-        which is faster.
+        Experts that predict in addition to the committee, see `StreamLearner`. "committee": no
+        others, which is faster.
     coverage
-        Share of the sets of `predict_set_one` that should contain the true label, in (0, 1). Then
-        every record learned is scored first, which also calibrates the probabilities. None: no
-        sets, and the fastest learning.
+        Share of the prediction sets (`predict_set_one`) that should contain the true label, in (0,
+        1). If given, each record is scored before it is learned, which also calibrates the
+        probabilities. None: no sets, and the fastest learning.
     decisions
         Error costs, or thresholds of classes, for `decide_one`.
     seed
@@ -130,7 +130,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self._features = Features({})
         self._fields = FieldMapper(self._features, categories=takes_categories, named=fields or {})
         self._pending_rows = PendingRows(_MOST_WAITING)
-        # River's labels may be booleans or of several types: the learner gets their numbers.
+        # River's labels may be booleans or of several types: the learner gets class numbers.
         self._labels: list[base.typing.ClfTarget] = []
         self._numbers: dict[base.typing.ClfTarget, int] = {}
         self._learner = StreamLearner(
@@ -300,7 +300,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     def _score_and_store_rows(self, values: list[Values], output: str) -> Scored:
         """Return predictions for records, and store their feature rows until the labels arrive.
 
-        `output` names what the caller returns, such as the label (see `PendingRows.put`).
+        `output` is the name of the predicted quantity, such as "label" (see `PendingRows.put`).
         """
         rows = self._learner.encode_records(values)
         scored = self._learner.score_rows(rows)
@@ -313,7 +313,10 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         return [self._fields.values(record) for record in frame_to_records(X)]
 
     def _set_class_weights(self) -> None:
-        """Set the estimator's class weights, by the integers that represent the labels in it."""
+        """Set the class weights of the trained estimator, keyed by class number instead of label.
+
+        The estimator is trained on class numbers.
+        """
         weights = self._trained.get_params().get("class_weight")
         if isinstance(weights, dict):
             given = self.estimator.get_params()["class_weight"] if self.estimator else {}
@@ -328,9 +331,9 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
 
 
 def _default_schedule(experts: tuple[str, ...]) -> Schedule:
-    # The other experts follow every label meanwhile: with them fewer trainings had the same
-    # accuracy, within 0.1 points in the mean of three seeds on each of seven streams. Fewer still
-    # lost 0.4 points on a stream of some 2,000 labels in total.
+    # The other experts learn from every label between trainings. With them, fewer trainings had the
+    # same accuracy, within 0.1 points in the mean of three seeds on each of seven streams. Even
+    # fewer trainings lost 0.4 points on a stream of about 2,000 labels.
     growth, every = (1.15, 500) if experts == ("committee",) else (1.2, 1_500)
     return Schedule(growth=growth, retrain_every=every, extend_every=None)
 

@@ -33,9 +33,10 @@ class Cascade:
     committee
         The committee that scores.
     ends
-        The grid: numbers of trees, int64 (places,), ascending. The last is the number of all trees.
+        Number of trees before each exit point, int64 (exits,), ascending; the last is the number
+        of all trees.
     thresholds
-        Least margin with which a row exits at each exit point, float64 (places,). Rows with a
+        Least margin with which a row exits at each exit point, float64 (exits,). Rows with a
         smaller margin are scored by further trees.
     tolerance
         Share of the calibration rows that may get another class than the committee's; 0 for exact
@@ -223,7 +224,8 @@ def _calibrate_thresholds(
 def _smallest_threshold(margin: np.ndarray, is_wrong: np.ndarray, n_allowed: int) -> float:
     """Return the smallest threshold at which at most `n_allowed` of the wrong rows exit.
 
-    `margin` (n,) are the margins of the rows, and the mask `is_wrong` (n,) marks the wrong rows.
+    `margin` (n,) are the margins of the rows. The mask `is_wrong` (n,) marks the rows that would
+    get another class than the whole committee's.
     """
     wrongs = np.sort(margin[is_wrong])[::-1]
     leaving = margin[margin > wrongs[n_allowed]] if len(wrongs) > n_allowed else margin
@@ -238,29 +240,29 @@ def _margins_of_scores(scores: np.ndarray) -> np.ndarray:
 
 
 def _bounds_of_remaining_trees(committee: Committee, ends: np.ndarray) -> np.ndarray:
-    """Return by how much the trees after each exit point can change a score difference, (exits,).
+    """Return bounds on the change of a score difference by the trees after each exit, (exits,).
 
     A leaf changes a difference of two scores by at most its largest less its smallest value. The
     bound is the sum over the trees of the largest such range, plus a bound of rounding errors.
     """
     values = _require_forest(committee).values.astype(np.float64)
-    ranges = _largest_leaf_number_of_each_tree(committee, values.max(axis=1) - values.min(axis=1))
-    sizes = _largest_leaf_number_of_each_tree(committee, np.abs(values).max(axis=1))
+    ranges = _largest_in_each_tree(committee, values.max(axis=1) - values.min(axis=1))
+    sizes = _largest_in_each_tree(committee, np.abs(values).max(axis=1))
     largest = np.abs(committee.base).max() + sizes.sum()
     rounding = 4 * (committee.n_trees + 1) * np.finfo(np.float64).eps * largest
     to_come = np.append(ranges[::-1].cumsum()[::-1], 0.0)[ends]
     return np.asarray(np.nextafter(to_come + rounding, np.inf))
 
 
-def _largest_leaf_number_of_each_tree(committee: Committee, leaf_numbers: np.ndarray) -> np.ndarray:
-    """Return the largest of `leaf_numbers` (leaves,) in each tree, float64 (trees,)."""
+def _largest_in_each_tree(committee: Committee, leaf_values: np.ndarray) -> np.ndarray:
+    """Return the largest value of each tree, float64 (trees,); `leaf_values` (leaves,) has all."""
     forest = _require_forest(committee)
     nodes = forest.nodes
     at, tree = forest.roots, np.arange(committee.n_trees)
     widest = np.zeros(committee.n_trees)
     while len(at):
         inner = at >= 0
-        np.maximum.at(widest, tree[~inner], leaf_numbers[~at[~inner]])
+        np.maximum.at(widest, tree[~inner], leaf_values[~at[~inner]])
         at = np.concatenate([nodes["left"][at[inner]], nodes["right"][at[inner]]])
         tree = np.tile(tree[inner], 2)
     return widest

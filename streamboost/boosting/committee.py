@@ -10,7 +10,7 @@ import numpy as np
 
 from streamboost.boosting.frames import FrameColumns, to_frame
 from streamboost.boosting.links import NO_COSTS, Link, check_link, class_probabilities
-from streamboost.boosting.similarities import Similarities
+from streamboost.boosting.similarities import SimilarityEnsemble
 from streamboost.errors import DataError, ModelFileError
 from streamboost.export.model import TreeModel
 from streamboost.storage import Arrays, pack_json, read_arrays, unpack_json, write_arrays
@@ -20,13 +20,13 @@ from streamboost.trees.forest import Forest
 __all__ = ["COLUMNS", "Committee", "Model", "WeakLearners"]
 
 COLUMNS = "streamboost.columns"
-"""Name of the metadata of an exported file with the columns of the training frame, as JSON."""
+"""Metadata key of an exported file; the value is `FrameColumns.to_json` of the training frame."""
 
-WeakLearners = Forest | Similarities
-"""Weak learners with K scores each, packed and immutable."""
+WeakLearners = Forest | SimilarityEnsemble
+"""Weak learners of all rounds, packed and immutable; each adds K scores to a row."""
 
-_LEARNERS: dict[str, type[Forest] | type[Similarities]] = {
-    learners.kind: learners for learners in (Forest, Similarities)
+_LEARNERS: dict[str, type[Forest] | type[SimilarityEnsemble]] = {
+    learners.kind: learners for learners in (Forest, SimilarityEnsemble)
 }
 _SAVED_KINDS = "iufbU"  # integers, floats, booleans, text
 
@@ -58,7 +58,7 @@ class Committee:
     base
         Scores b before the first weak learner, float64 (K,).
     learners
-        The weak learners: trees with K-vector leaf values, or `Similarities`.
+        The weak learners: trees with K-vector leaf values, or `SimilarityEnsemble`.
     n_features
         D, the number of columns of the rows to score.
     family
@@ -225,9 +225,9 @@ class Committee:
             Temperature of the probabilities, applied after the link: the divisor of their
             logarithms (`TemperatureScaling`).
         decision
-            Adds the output `decision`, int64 (n,): the index of the decided class, or -1. Either
-            "costs", float64 (K, K), the rows for true classes; or "threshold", float64 (K,), the
-            least probability to decide on a class, 0 for none.
+            Adds the output `decision`, int64 (n,): the index of the decided class, or -1 for none.
+            The mapping has one key: "costs", the cost matrix float64 (K, K) with one row per true
+            class; or "threshold", float64 (K,), the least probability to decide on each class.
 
         Raises
         ------
@@ -348,7 +348,7 @@ class Committee:
     def _require_consistent_arrays(self) -> None:
         self.learners.validate(self.n_features)
         if self.columns is not None:
-            self.columns.validate(self.n_features, self.learners.categories.features.tolist())
+            self.columns.validate(self.n_features, self.learners.category_codes.features.tolist())
         if not self.base.shape == self.classes.shape == (self.learners.n_classes,):
             raise ModelFileError("leaf values and classes differ in number: the file is damaged")
         check_link(self.link, self.costs, len(self.classes))
@@ -372,7 +372,7 @@ class Committee:
         return rows
 
 
-def _class_of_weak_learners(kind: str) -> type[Forest] | type[Similarities]:
+def _class_of_weak_learners(kind: str) -> type[Forest] | type[SimilarityEnsemble]:
     if kind not in _LEARNERS:
         raise ModelFileError(
             f"weak learners of kind {kind!r}, and this release knows {', '.join(_LEARNERS)}: read "

@@ -66,7 +66,7 @@ class CommitteeTrainer(EarlyStopping):
         `n_jobs`.
     """
 
-    _columns = cast("FrameColumns | None", None)  # of the frame it was fitted to
+    _columns = cast("FrameColumns | None", None)  # of the frame that `fit` received
 
     _no_categories_reason: ClassVar[str] = ""
     """Reason for missing support of categories, as the end of an error message."""
@@ -124,7 +124,7 @@ integer in [2, 255] or None, and is 1000
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; ValueError if one is not known."""
+        """Set parameters and return the estimator; raise ValueError if a name is unknown."""
         known = [field.name for field in fields(self)]
         for name, value in params.items():
             if name not in known:
@@ -161,6 +161,8 @@ integer in [2, 255] or None, and is 1000
         """Train a committee and return it, without changing the estimator.
 
         This is `fit` and `extend` without validation: `X` is float32 (n, D) in C-order, `y` (n,).
+        `seed` determines all random choices. If `committee` is given, it is extended.
+        `n_estimators` is the number of new rounds; None: the estimator's parameter.
         """
         trainer = copy(self)
         trainer._columns = None  # the columns of an earlier `fit` do not apply
@@ -178,7 +180,7 @@ integer in [2, 255] or None, and is 1000
         committee: Committee | None = None,
         n_estimators: int | None = None,
     ) -> Committee:
-        """Train a committee and return it; set attributes of the training, such as `n_adds_`."""
+        """Train a committee as in `train`; set the attributes `n_adds_` and `validation_score_`."""
         known = None if committee is None else committee.classes
         if committee is not None and committee.n_features == X.shape[1]:
             self._columns = self._columns or committee.columns

@@ -97,7 +97,7 @@ RANDOM_STATE = Constraint(
 
 @cache
 def _constraints_of(cls: type) -> dict[str, list[Constraint]]:
-    """Return the constraints of an estimator's parameters, by parameter."""
+    """Return a mapping from each parameter of an estimator class to its constraints."""
     found: dict[str, list[Constraint]] = {}
     for base in reversed(cls.__mro__):
         hints: dict[str, Any] = get_annotations(base)
@@ -116,7 +116,7 @@ def check_parameters(cls: type, parameters: Mapping[str, Any], caller: str) -> N
     Parameters
     ----------
     cls : type of the estimator
-    parameters : values by parameter
+    parameters : mapping from parameter to value
     caller : name of the class or method, for the error message
 
     Raises

@@ -10,7 +10,7 @@ _BARE = re.compile(r"^(\w+(?:, \w+)*)$(?!\n {4})", re.MULTILINE)
 
 
 def with_inherited_descriptions(cls: type) -> str | None:
-    """Return the docstring of a class, in which base classes describe the undescribed parameters.
+    """Return the docstring of a class, with missing descriptions copied from its base classes.
 
     Docstrings are in numpydoc format. A parameter or attribute is undescribed if no indented line
     follows its name. Returns None if the class has no docstring, as under ``python -OO``.

@@ -8,10 +8,10 @@ this hold-out "to determine the early stopping point in training".
 
 The loss is the log loss of softmax(F / (T t)). T is the family's own temperature, and t >= 1 is
 fitted to the validation set. Boosters of exponential losses become overconfident long before their
-accuracy stops improving. By the plain log loss (t = 1), GAMBLE would end on satimage after 2
-rounds, at an error of 19 %; with t, training ends after 35 rounds at 13.7 %. By the error alone,
-whose resolution with 200 rows is half a percent, all families end too early. The costs of REBEL and
-AdaBoost.A are ignored.
+accuracy stops improving. With the plain log loss (t = 1), GAMBLE would end on satimage after 2
+rounds, at an error of 19 %; with t, training ends after 35 rounds at 13.7 %. With the error instead
+of a loss, whose resolution with 200 rows is half a percent, all families end too early. The costs
+of REBEL and AdaBoost.A are ignored.
 
 The choice of the validation rows depends on their values and, if `random_state` is an integer, on
 the seed. The choice does not depend on the order of the rows. Of other rows, only their number has
@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from streamboost.boosting.committee import WeakLearners
-from streamboost.boosting.similarities import SimilaritiesBuilder
+from streamboost.boosting.similarities import SimilarityEnsembleBuilder
 from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.forest import ForestBuilder
 
@@ -106,9 +106,10 @@ class EarlyStopping:
 def held_out_rows(data: TrainingData, fraction: float, seed: int) -> np.ndarray:
     """Return a mask of the validation rows, bool (n,): about `fraction` of each class's weight.
 
-    Rows are chosen by a hash of their values and of `seed`. Equal rows of a class are all chosen or
-    none. At least one row of each class is not chosen. Missing values do not change the hash, so
-    that columns which are added later, and are missing in old rows, do not change the choice.
+    Rows are chosen by a hash of their values and of `seed`. Equal rows of a class are either all
+    chosen or all left. At least one row of each class is left. Missing values do not change the
+    hash, so that columns which are added later, and are missing in old rows, do not change the
+    choice.
     """
     rng, D = np.random.default_rng(seed), data.X.shape[1]
     draws = np.asarray(rng.integers(2**64, size=D, dtype=np.uint64))
@@ -148,8 +149,12 @@ class ValidationSet:
 
     Attributes
     ----------
+    X, y, weight
+        Rows float32 (n, D), class indices (n,) and row weights (n,).
     losses
         Loss before the first round, and after each round.
+    scores
+        Scores after the newest round, float64 (n, K).
     """
 
     X: np.ndarray
@@ -165,7 +170,11 @@ class ValidationSet:
     def set_initial_scores(
         self, base: np.ndarray, learners: WeakLearners | None, temperature: float
     ) -> None:
-        """Set the scores before the first round, and record their loss."""
+        """Set the scores before the first round, and record their loss.
+
+        The scores are those of `base` (K,) plus `learners`, the weak learners of an extended
+        committee, if any. `temperature` is that of the algorithm.
+        """
         self._temperature = temperature
         self.scores = np.tile(base, (len(self.y), 1))
         if learners is not None:
@@ -232,7 +241,7 @@ def calibrated_log_loss(
     return loss, b
 
 
-LearnersBuilder = ForestBuilder | SimilaritiesBuilder
+LearnersBuilder = ForestBuilder | SimilarityEnsembleBuilder
 """Builder that collects rounds of weak learners and packs them once at the end."""
 
 _Round = tuple[str, tuple[Any, ...]]
@@ -240,7 +249,7 @@ _Round = tuple[str, tuple[Any, ...]]
 
 
 class EarlyStoppingBuilder:
-    """Collects new rounds, and keeps those up to the lowest loss on the validation set."""
+    """Builder that keeps the new rounds up to the lowest loss on the validation set."""
 
     def __init__(
         self,

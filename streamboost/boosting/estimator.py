@@ -56,7 +56,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator, CommitteeTrainer):  # t
     feature_importances_
         Share of the total split gain of each feature, float64 (D,).
     n_adds_
-        Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
+        Number of additions to histograms in the last `fit` or `extend`. A row that is counted in
+        the histogram of a feature is one addition.
     """
 
     _no_probabilities_reason: ClassVar[str] = ""

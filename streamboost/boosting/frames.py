@@ -60,8 +60,8 @@ class FrameColumns:
     names
         The names of all columns if all names are text. Else empty: columns are matched by index.
     categories
-        The categories of each categorical column, by column index; code c is the c-th category.
-        Values that are not text, numbers or booleans are represented by their text.
+        Mapping from the index of each categorical column to its categories; code c is the c-th
+        category. Values that are not text, numbers or booleans are represented by their text.
     """
 
     names: tuple[str, ...] = ()

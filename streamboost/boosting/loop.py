@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class BoostingParameters:
-    """Parameters of trees and sampling that all algorithms share."""
+    """Parameters of trees and sampling that all algorithms share; see `CommitteeTrainer`."""
 
     max_leaf_nodes: int
     max_depth: int | None
@@ -44,14 +44,18 @@ class BoostingParameters:
 
 @dataclass(slots=True)
 class TrainingWork:
-    """Counts the additions to histograms in a training, as a measure of its work."""
+    """Counter of the additions to histograms in a training, a measure of its work."""
 
     n_adds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RoundSampler:
-    """Draws the features and rows on which each boosting round trains, without replacement."""
+    """Sampler of the features and rows on which each boosting round trains, without replacement.
+
+    `grow` is the grower of all trees. `weight` (n,) is the number of records of each row. `rng`
+    makes the draws. `held_out` is the validation set of early stopping, if any.
+    """
 
     grow: Grower
     params: BoostingParameters
@@ -81,7 +85,7 @@ class RoundSampler:
         if (
             row_weights is None
             and params.subsample == 1.0
-            and grow.is_full_sample
+            and grow.uses_all_rows_and_features
             and n_features is None
         ):
             return
@@ -99,7 +103,7 @@ class RoundSampler:
     def draw_batches(
         self, n_rounds: int, max_rounds: int
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield the number of rounds, features and rows of batches of at most `max_rounds` rounds.
+        """Yield batches of at most `max_rounds` rounds, as tuples (n rounds, features, rows).
 
         The features are uint32 (rounds, d), ascending, or (1, d) if all rounds have the same. The
         rows are a mask over this shard, bool (rounds, n), or (0, n) if each round has all rows.
@@ -165,7 +169,10 @@ class Algorithm(ABC):
 
     @abstractmethod
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Return the committee's base scores before the first tree, float64 (K,)."""
+        """Return the base scores before the first tree, float64 (K,).
+
+        `committee` is the committee that is extended, or None.
+        """
 
     def temperature(self, n_classes: int) -> float:
         """Return the temperature T of the probabilities softmax(scores / T)."""
@@ -185,7 +192,7 @@ class Algorithm(ABC):
         return None
 
     def train(self, state: Any, sampling: RoundSampler, n_rounds: int, builder: Any) -> None:
-        """Train `n_rounds` rounds by `grow_round` and `update_state`; append each to `builder`."""
+        """Append `n_rounds` rounds to `builder`, grown with `grow_round` and `update_state`."""
         for _ in range(n_rounds):
             trimmed = sampling.params.weight_trimming > 0.0
             sampling.draw_sample(self.row_weights(state) if trimmed else None)
@@ -216,12 +223,12 @@ def boost(
     work: TrainingWork | None = None,
     held_out: ValidationSet | None = None,
 ) -> Committee:
-    """Train a committee of `n_estimators` rounds, or extend `committee` by them.
+    """Train a committee of `n_estimators` rounds, or add `n_estimators` rounds to `committee`.
 
     With a validation set `held_out`, early stopping may keep fewer rounds. The committee's classes
-    must be the first of `data.classes`. The number of additions is added to `work`. Raises
-    DataError if the committee is of another family, has columns that `data` lacks, or has other
-    categorical columns.
+    must be the first of `data.classes`. The number of additions to histograms is added to `work`.
+    Raises DataError if the committee is of another family, has columns that `data` lacks, or has
+    other categorical columns.
     """
     bins = data.shard.bins if data.shard is not None else None
     if bins is None:
@@ -277,7 +284,7 @@ def _require_extendable_committee(
         )
     # Otherwise older trees would compare categories as numbers, or numbers as categories.
     ours = np.flatnonzero(bins.categorical[: committee.n_features])
-    theirs = committee.learners.categories.features
+    theirs = committee.learners.category_codes.features
     if not np.array_equal(ours, theirs):
         raise DataError(
             f"the committee knows columns {theirs.tolist()} as categories, and this training "

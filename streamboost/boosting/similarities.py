@@ -12,7 +12,12 @@ from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
 from streamboost.trees.categories import CategoryCodes
 
-__all__ = ["CoordinateSystem", "Similarities", "SimilaritiesBuilder", "Similarity"]
+__all__ = [
+    "CoordinateSystem",
+    "SimilarityEnsemble",
+    "SimilarityEnsembleBuilder",
+    "SimilarityLearner",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class CoordinateSystem:
 
 
 @dataclass(frozen=True, slots=True)
-class Similarity:
+class SimilarityLearner:
     """Weak learner whose value f depends on the distances to one or two points.
 
     The learner adds f times the coefficient of a class to the score of this class.
@@ -64,9 +69,9 @@ class Similarity:
     Parameters
     ----------
     points
-        float32 (1, D) or (2, D), in the frame's coordinates: f is 1 at the first point. With one
-        point, f falls to 0 at the squared distance `reach` and towards -1 beyond. With two points,
-        f is -1 at the second.
+        float32 (1, D) or (2, D), in the coordinates of a `CoordinateSystem`: f is 1 at the first
+        point. With one point, f falls to 0 at the squared distance `reach` and towards -1 beyond.
+        With two points, f is -1 at the second.
     reach
         Squared distance at which a one-point f is 0 (infinite: f is 1 everywhere), or the squared
         distance of two points.
@@ -83,37 +88,37 @@ class Similarity:
 
 
 @dataclass(frozen=True, slots=True)
-class Similarities:
-    """Immutable sequence of localized similarities, one per boosting round.
+class SimilarityEnsemble:
+    """Immutable ensemble of similarity learners, one per boosting round.
 
     Parameters
     ----------
-    frame
-        The coordinates of the points.
+    coordinates
+        The coordinate system of the points.
     points
         float32 (P, D), the training rows that learners refer to.
     pairs
         int32 (rounds, 2): indices of the points, the second -1 for a one-point learner.
     reach
-        float64 (rounds,), see `Similarity`.
+        float64 (rounds,), see `SimilarityLearner`.
     coefficients
-        float64 (rounds, K).
+        Coefficient of each learner and class, float64 (rounds, K).
     """
 
     kind: ClassVar[str] = "similarities"
 
-    frame: CoordinateSystem
+    coordinates: CoordinateSystem
     points: np.ndarray
     pairs: np.ndarray
     reach: np.ndarray
     coefficients: np.ndarray
 
     @classmethod
-    def empty(cls, frame: CoordinateSystem, n_classes: int) -> "Similarities":
-        """Create similarities without rounds for `n_classes` classes."""
+    def empty(cls, coordinates: CoordinateSystem, n_classes: int) -> "SimilarityEnsemble":
+        """Create an ensemble without rounds for `n_classes` classes."""
         return cls(
-            frame,
-            np.zeros((0, len(frame.centre)), dtype=np.float32),
+            coordinates,
+            np.zeros((0, len(coordinates.centre)), dtype=np.float32),
             np.zeros((0, 2), dtype=np.int32),
             np.zeros(0),
             np.zeros((0, n_classes)),
@@ -135,16 +140,19 @@ class Similarities:
         return len(self.pairs)
 
     @property
-    def categories(self) -> CategoryCodes:
-        """Return empty category codes, as similarities do not support categories."""
+    def category_codes(self) -> CategoryCodes:
+        """Empty category codes, as similarities do not support categories."""
         return CategoryCodes()
 
     def add_scores(
         self, X: np.ndarray, scores: np.ndarray, rounds: tuple[int, int] | None = None
     ) -> None:
-        """Add all rounds, or the half-open range `rounds`, to `scores` (n, K), in place."""
+        """Add the learners' values at the rows `X` (n, D) to `scores` (n, K), in place.
+
+        `rounds` is a half-open range of rounds; None: all rounds.
+        """
         first, end = rounds or (0, self.n_rounds)
-        Z = self.frame(X)
+        Z = self.coordinates(X)
         add_similarities(
             self.points, self.pairs, self.reach, self.coefficients, Z, scores, first, end
         )
@@ -162,31 +170,31 @@ class Similarities:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the scores of all rounds plus `base` (K,), and the empty `leaf_indices`."""
         scores = np.tile(base, (len(X), 1))
-        self.add_scores(np.ascontiguousarray(X[:, : len(self.frame.centre)]), scores)
+        self.add_scores(np.ascontiguousarray(X[:, : len(self.coordinates.centre)]), scores)
         return scores, self.leaf_indices(X, n_trees)
 
     def staged_scores(self, X: np.ndarray, scores: np.ndarray) -> Iterator[np.ndarray]:
         """Add the rounds one by one to `scores` float64 (n, K); yield `scores` after each."""
-        Z = self.frame(X)
+        Z = self.coordinates(X)
         learners = self.points, self.pairs, self.reach, self.coefficients
         for m in range(self.n_rounds):
             add_similarities(*learners, Z, scores, m, m + 1)
             yield scores
 
-    def with_new_classes(self, n_classes: int) -> "Similarities":
-        """Return a copy for `n_classes` classes, with coefficients of 0 for the new ones."""
+    def with_new_classes(self, n_classes: int) -> "SimilarityEnsemble":
+        """Return a copy for `n_classes` classes, with coefficients of 0 for new classes."""
         wide = np.pad(self.coefficients, ((0, 0), (0, n_classes - self.n_classes)))
-        return Similarities(self.frame, self.points, self.pairs, self.reach, wide)
+        return SimilarityEnsemble(self.coordinates, self.points, self.pairs, self.reach, wide)
 
-    def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "SimilaritiesBuilder":
+    def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "SimilarityEnsembleBuilder":
         """Create a builder that appends rounds; `bins` and `weight` are ignored."""
-        return SimilaritiesBuilder(self)
+        return SimilarityEnsembleBuilder(self)
 
     def to_arrays(self) -> Arrays:
-        """Return the similarities as a dictionary of arrays for storage."""
+        """Return the ensemble as a dictionary of arrays for storage."""
         return {
-            "frame.centre": self.frame.centre,
-            "frame.scale": self.frame.scale,
+            "frame.centre": self.coordinates.centre,
+            "frame.scale": self.coordinates.scale,
             "points": self.points,
             "pairs": self.pairs,
             "reach": self.reach,
@@ -194,11 +202,11 @@ class Similarities:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "Similarities":
-        """Rebuild similarities from the arrays of `to_arrays`, without validation."""
-        frame = CoordinateSystem(arrays["frame.centre"], arrays["frame.scale"])
+    def from_arrays(cls, arrays: Arrays) -> "SimilarityEnsemble":
+        """Create the ensemble from the arrays of `to_arrays`, without validation."""
+        coordinates = CoordinateSystem(arrays["frame.centre"], arrays["frame.scale"])
         return cls(
-            frame, arrays["points"], arrays["pairs"], arrays["reach"], arrays["coefficients"]
+            coordinates, arrays["points"], arrays["pairs"], arrays["reach"], arrays["coefficients"]
         )
 
     def validate(self, n_features: int) -> None:
@@ -206,7 +214,7 @@ class Similarities:
         n = self.pairs.shape[:1]
         fits = (
             self.points.shape[1:] == (n_features,)
-            and self.frame.centre.shape == self.frame.scale.shape == (n_features,)
+            and self.coordinates.centre.shape == self.coordinates.scale.shape == (n_features,)
             and self.pairs.shape == (*n, 2)
             and self.reach.shape == n
             and self.coefficients.ndim == 2
@@ -229,19 +237,23 @@ class Similarities:
             raise ModelFileError("a similarity reaches nowhere: the file is damaged")
 
 
-class SimilaritiesBuilder:
-    """Collects rounds; `build` returns the old similarities with these rounds appended."""
+class SimilarityEnsembleBuilder:
+    """Builder of an ensemble: `build` returns the old ensemble with the new rounds appended."""
 
-    def __init__(self, old: Similarities) -> None:
+    def __init__(self, old: SimilarityEnsemble) -> None:
         self._old = old
-        self._new: list[Similarity] = []
+        self._new: list[SimilarityLearner] = []
 
-    def append_round(self, learners: Sequence[Similarity]) -> None:
-        """Append a round, whose `learners` are a single similarity."""
+    def append_round(self, learners: Sequence[SimilarityLearner]) -> None:
+        """Append the weak learner of one round.
+
+        `learners` contains exactly one similarity; `ForestBuilder.append_round` accepts several
+        trees.
+        """
         self._new.extend(learners)
 
-    def build(self) -> Similarities:
-        """Return the similarities of all rounds, with each distinct point stored once."""
+    def build(self) -> SimilarityEnsemble:
+        """Return the ensemble of all rounds, with each distinct point stored once."""
         old = self._old
         if not self._new:
             return old
@@ -255,8 +267,8 @@ class SimilaritiesBuilder:
                     place[key] = len(points)
                     points.append(point)
                 pairs[m, side] = place[key]
-        return Similarities(
-            old.frame,
+        return SimilarityEnsemble(
+            old.coordinates,
             np.stack(points),
             np.concatenate([old.pairs, pairs]),
             np.concatenate([old.reach, [learner.reach for learner in self._new]]),

@@ -60,7 +60,7 @@ class TrainingData:
 
     @property
     def all_reduce(self) -> AllReduce:
-        """Adds up arrays over the shards of the training."""
+        """Operation that sums an array over all shards of the training, in place."""
         return NO_REDUCE if self.shard is None else self.shard.total
 
     def class_weights(self) -> np.ndarray:
@@ -156,9 +156,9 @@ def apply_class_weight(
 ) -> np.ndarray | None:
     """Return the row weights times the weights of the rows' classes, float64 (n,).
 
-    `class_weight` is None, a dictionary (other classes have weight 1), or "balanced". "balanced" is
-    n / (K times the total weight of the class), so that the K classes present have equal total
-    weights. A row of weight 2 counts as two rows.
+    `class_weight` is None, which returns `sample_weight` itself; a dictionary (other classes have
+    weight 1); or "balanced", which is n / (K times the total weight of the class), so that the K
+    classes present have equal total weights. A row of weight 2 counts as two rows.
 
     >>> apply_class_weight("balanced", np.array([0, 0, 0, 1]), None)
     array([0.666..., 0.666..., 0.666..., 2.        ])
@@ -200,8 +200,8 @@ def _require_valid_class_weights(class_weight: dict[Any, Any]) -> None:
 def encode_labels(y: np.ndarray, known_classes: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the classes, and the class index of each label in `y`, uint32 (n,).
 
-    The `known_classes`, if any, come first, and then new labels. Raises DataError if one kind of
-    label is text and the other is not.
+    The `known_classes`, if any, come first, and then new labels. Raises DataError if only one of
+    `y` and `known_classes` consists of text.
     """
     found, codes = (
         _distinct_text_labels(y)

@@ -26,7 +26,9 @@ def validate_features(
     *,
     reset: bool,
 ) -> Any:
-    """Validate `X`, an array or a frame, and `y` if given; return `X` as float32 (n, D), and `y`.
+    """Validate `X`, an array or a frame, and `y` if given.
+
+    Returns `X` as float32 (n, D) in C-order, or if `y` is given, the tuple of `X` and `y`.
 
     The checks are those of scikit-learn's `validate_data`. The column names of a frame are compared
     with those of the fitted `estimator`, or stored in `estimator` if `reset`. `columns` converts

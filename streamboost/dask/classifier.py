@@ -233,7 +233,8 @@ def _divide_labels_like_rows(X: Any, y: Any, weight: Any) -> list[tuple[Any, Any
 def _chunks_like_rows(values: Any, chunk_sizes: tuple[int, ...] | None) -> list[Any]:
     """Return the chunks of labels or weights, divided like the rows.
 
-    `chunk_sizes` are the numbers of rows per chunk, or None for a frame, whose sizes are unknown.
+    `chunk_sizes` are the numbers of rows in each chunk of `X`. If `X` is a frame, they are unknown
+    (None), and the chunks of `values` are kept.
     """
     if _is_dask_array(values) and chunk_sizes is not None:
         values = values.compute_chunk_sizes() if np.isnan(values.chunks[0]).any() else values

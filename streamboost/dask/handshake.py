@@ -1,4 +1,4 @@
-"""Handshake: authenticates the connections between workers by a secret token.
+"""Handshake: authenticates the connections between workers with a secret token.
 
 A slow or silent peer does not block the others. If the cluster uses TLS, both sides of a connection
 use its certificates.
@@ -42,9 +42,10 @@ class Encryption:
 def authenticated_connections(
     server: socket.socket, token: bytes, encryption: Encryption | None
 ) -> Generator[tuple[socket.socket, dict[str, str]]]:
-    """Yield each connection that sent `token`, and the environment that it sent as a dictionary.
+    """Yield each connection to `server` that sent `token`, and the peer's `environment()`.
 
-    All other connections are closed.
+    All other connections are closed. `encryption` is None if the cluster does not use TLS. Raises
+    ConnectionAbortedError after `server` was closed.
     """
     unauthenticated = dict[socket.socket, bytearray]()
     with selectors.DefaultSelector() as selector:

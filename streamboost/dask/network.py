@@ -1,4 +1,4 @@
-"""All-reduce over several machines: the first worker adds up arrays, and sends out the sums.
+"""All-reduce over several machines: the first worker adds up arrays, and returns the sums to all.
 
 The connections are plain sockets, without a library for collective operations. If a worker dies,
 its connection ends at once. Then the training attempt ends on all workers, but the processes of the
@@ -34,7 +34,7 @@ than the system buffers. If a machine is lost with data in transit, Dask detects
 """
 
 _OPEN: dict[str, list[socket.socket]] = {}
-"""Open sockets of this process by the token of their attempt."""
+"""Mapping from the token of a training attempt to the open sockets of this process."""
 
 
 @dataclass(frozen=True, slots=True)

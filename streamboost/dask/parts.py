@@ -57,7 +57,11 @@ class ShardLabels:
 
 @dataclass(frozen=True, slots=True)
 class ShardJob:
-    """Description of a training, equal for all workers. If `committee` is given, it is extended."""
+    """Description of a training, equal for all workers.
+
+    `n` is the number of rows of all workers, and `rounds` the number of rounds to train. If
+    `committee` is given, it is extended.
+    """
 
     model: SketchLogitBoostClassifier
     n: int
@@ -90,7 +94,7 @@ def read_part(columns: FrameColumns | None, X: Any, y: Any, weight: Any) -> Part
 
 
 def column_count_and_labels(part: Part) -> tuple[int, np.ndarray]:
-    """Return the number of columns of a part, and its sorted distinct labels."""
+    """Return the number of columns D of a part, and its distinct labels, sorted."""
     return part.X.shape[1], np.unique(part.y)
 
 
@@ -104,7 +108,11 @@ def label_weight_factors(
     labels: np.ndarray,
     labels_and_weights_of_parts: Sequence[tuple[np.ndarray, np.ndarray]],
 ) -> np.ndarray:
-    """Return the factor by which `class_weight` multiplies the weights of each label, (K,)."""
+    """Return the factor by which `class_weight` multiplies the row weights of each label, (K,).
+
+    `labels` (K,) are sorted. The last argument has the result of `labels_and_weights` for each
+    part.
+    """
     y, weight = (
         np.concatenate(of_each) for of_each in zip(*labels_and_weights_of_parts, strict=True)
     )
@@ -112,7 +120,10 @@ def label_weight_factors(
 
 
 def apply_weights(part: Part, labels: ShardLabels) -> Part:
-    """Return a part with class codes as `y`, scaled weights, and without rows of weight 0."""
+    """Return a part whose `y` are class codes and whose weights are multiplied by the factors.
+
+    Rows of weight 0 are dropped.
+    """
     at = np.searchsorted(labels.labels, part.y)
     X, y, weight = part.X, labels.codes[at], part.weight * labels.factors[at]
     if not (weight > 0).all():

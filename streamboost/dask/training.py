@@ -49,8 +49,9 @@ def train_on_workers(
 ) -> tuple[Committee, np.ndarray]:
     """Train on the cluster; return the committee and the distinct labels.
 
-    `rows` are futures of `Part`. The committee is bitwise equal to that of `model.train` on all
-    rows in this order. Raises LostWorkerError if workers are lost in each attempt.
+    `rows` are futures of `Part`, and `names` (D,) the column names of a frame, or None. The
+    committee is bitwise equal to that of `model.train` on all rows in this order. Raises
+    LostWorkerError if workers are lost in each attempt.
     """
     known_workers = set(client.ncores())
     labels = _gather_distinct_labels(client, rows)
@@ -176,9 +177,10 @@ def _assign_parts_to_workers(
 ) -> dict[str, list[int]]:
     """Return the indices in `rows` of the parts that each worker trains on.
 
-    A worker gets the parts that it already holds, up to an equal number of rows. The other parts go
-    to the workers with the fewest rows. New workers without parts, which are not in
-    `known_workers`, get none: all others would wait until they have loaded their modules.
+    `counts` are the numbers of rows of the parts. A worker gets the parts that it already holds, up
+    to an equal share of all rows. The other parts are assigned to the workers with the fewest rows.
+    A worker that holds no part and is not in `known_workers` is new, and gets none: all others
+    would wait until it has loaded its modules.
     """
     from distributed import wait
 

@@ -19,7 +19,7 @@ class SentenceEncoder(Protocol):
 
     Attributes
     ----------
-    size : number of numbers in a vector
+    size : length of a vector
     digest : SHA-256 (hex) of the encoder's files; None if they are unknown
     """
 
@@ -27,15 +27,15 @@ class SentenceEncoder(Protocol):
     digest: str | None
 
     def encode(self, texts: list[str]) -> NDArray[np.float32]:
-        """Return the vectors float32 (n, size) of texts; a text without a vector has NaN."""
+        """Return the vectors of `texts`, float32 (n, size); NaN for a text without a vector."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceEncoders:
     """Loader of sentence encoders by name.
 
-    A name is a file or folder with an ONNX model and its `tokenizer.json`, or "module:function".
-    An ONNX model is loaded once in a process, whatever the number of fields that name it.
+    A name is the path of an ONNX model or of a folder with a model and its `tokenizer.json`, or
+    "module:function". If several fields name the same ONNX model, it is loaded once in a process.
 
     Parameters
     ----------

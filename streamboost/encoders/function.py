@@ -80,7 +80,7 @@ class FunctionEncoder:
         return FunctionEncoder, (self._name, self._folder)
 
     def encode(self, texts: list[str]) -> NDArray[np.float32]:
-        """Return the vectors float32 (n, size) of texts; a row is NaN if a number is not finite.
+        """Return the vectors of `texts`, float32 (n, size); NaN for a vector that is not finite.
 
         Raises
         ------

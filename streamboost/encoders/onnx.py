@@ -16,7 +16,7 @@ from streamboost.errors import ConfigurationError
 __all__ = ["OnnxEncoder", "load_onnx_encoder"]
 
 MAX_TOKENS = 256
-"""Maximum number of tokens of a text, if `tokenizer.json` has no limit: that of MiniLM."""
+"""Maximum number of tokens of a text, if `tokenizer.json` has no limit. MiniLM's limit is 256."""
 
 CACHED = 10_000
 """Number of texts whose vectors are cached: 15 MB of vectors of 384 numbers."""
@@ -84,7 +84,7 @@ class OnnxEncoder:
         return load_onnx_encoder, self._reduced
 
     def encode(self, texts: list[str]) -> NDArray[np.float32]:
-        """Return the vectors float32 (n, size) of texts; a text without tokens has NaN.
+        """Return the vectors of `texts`, float32 (n, size); NaN for a text without tokens.
 
         Equal texts are encoded once. The vectors of the newest texts are cached.
         """
@@ -105,7 +105,7 @@ class OnnxEncoder:
         return X
 
     def _encode_text(self, text: str) -> NDArray[np.float32]:
-        """Return the vector float32 (size,) of a text; NaN (1,) to be broadcast, if it is empty."""
+        """Return the vector of a text, float32 (size,); a single NaN (1,) if it has no tokens."""
         tokens = self._tokenizer.encode(text)
         if not tokens.ids:
             return np.full(1, np.nan, dtype=np.float32)
@@ -152,7 +152,10 @@ def load_onnx_encoder(name: str, path: Path, threads: int) -> OnnxEncoder:
 def _load_once(
     name: str, model: Path, tokenizer: Path, threads: int, changed: tuple[tuple[int, int], ...]
 ) -> OnnxEncoder:
-    """Load a model; `changed`, the times and sizes of its files, tells a replaced file."""
+    """Load a model. `changed` has the times and sizes of its files, so that new files are loaded.
+
+    It is part of the cache key.
+    """
     return OnnxEncoder(name, model, tokenizer, threads)
 
 

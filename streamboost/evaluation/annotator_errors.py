@@ -1,4 +1,4 @@
-"""Annotators whose labels disagree with the predictions more often than the others' labels do."""
+"""Detection of annotators whose labels disagree with predictions more often than others' labels."""
 
 from math import log
 from typing import Any
@@ -17,37 +17,38 @@ _BLOCK = 20
 """Number of consecutive labels within which annotators are compared."""
 
 _GOOD, _BAD = 0.03, 0.3
-"""Error rates of the likelihood ratio that scores a label."""
+"""Error rates of reliable and unreliable annotators, for the likelihood ratio of a label."""
 
 _MOST = 2.5
-"""Largest score of one label, about that of a label with probability 0."""
+"""Upper limit of the score of one label, reached about at probability 0."""
 
 _LEAVE, _RETURN = 2.5, 1.5
-"""Standard errors above the others' mean from which an annotator is left out, and below which the
-annotator counts again."""
+"""Standard errors above the mean of the others, from which an annotator is left out, and below
+which a left-out annotator is included again."""
 
 _SUSPECT = 1.2
-"""Standard errors from which the interval of the accuracy contains that without the annotator."""
+"""Standard errors above the mean, from which an annotator is suspect. The interval of the accuracy
+is then extended to contain the interval without this annotator."""
 
 LARGEST_SHARE = 0.6
-"""Share of the labels that all left-out annotators together stay below. It is more than half, as
-one of two annotators with equal shares may have the larger one."""
+"""Upper limit of the share of labels by all left-out annotators. The limit is more than half, so
+that one of two annotators can be left out even with slightly more labels."""
 
 
 class AnnotatorErrors:
     """Finds annotators whose labels are wrong more often than those of the others.
 
     The score of a label is the log likelihood ratio of two error rates, given the probabilities
-    predicted on arrival. A wrong label of a record that was predicted with confidence raises it
-    most. Scores are compared within blocks of 20 consecutive labels and added over the blocks, as
-    in the test of Mantel and Haenszel (1959). So a change of the stream, after which all labels
-    disagree, affects all annotators of that time alike. This assumes that annotators of the same
-    time receive equally difficult records.
+    predicted on arrival. The score is highest for a label that contradicts a confident prediction.
+    Scores are compared within blocks of 20 consecutive labels and added over the blocks, as in the
+    test of Mantel and Haenszel (1959). So a change of the stream, after which all labels disagree,
+    affects all annotators of that time alike. This assumes that annotators who label in the same
+    period receive equally difficult records.
 
     Attributes
     ----------
     names
-        The annotators by number.
+        The names of the annotators, in the order of their numbers.
     left_out
         Numbers of the annotators that the estimates leave out now.
     suspect
@@ -71,10 +72,10 @@ class AnnotatorErrors:
         self.suspect: int | None = None
         self._numbers: dict[str, int] = {}
         self._block: list[tuple[int, float]] = []
-        self._sums = np.zeros((0, 3))  # by annotator: labels, excess of the score, its variance
+        self._sums = np.zeros((0, 3))  # per annotator: labels, score above the mean, its variance
 
     def number(self, name: str | None) -> int:
-        """Return the number of the annotator `name`; a new annotator is added."""
+        """Return the number of the annotator `name`, added if new; `UNKNOWN` without a name."""
         if not name:
             return UNKNOWN
         if name not in self._numbers:
@@ -86,7 +87,7 @@ class AnnotatorErrors:
         return self._numbers[name]
 
     def observe(self, annotator: int, right: float, n_classes: int) -> None:
-        """Score a label that was predicted with the probability `right`, of `n_classes` classes."""
+        """Score a label of `annotator`, a number, with the predicted probability `right`."""
         if not self.names:  # there is nobody to compare
             return
         n_others = max(n_classes - 1, 1)
@@ -99,7 +100,7 @@ class AnnotatorErrors:
             self._add_block()
 
     def _add_block(self) -> None:
-        """Compare the annotators of the block, add the result to the sums, and start a new one."""
+        """Compare the annotators of the block, add the results to the sums, and start a block."""
         who, scores = (np.array(column) for column in zip(*self._block, strict=True))
         self._block = []
         mean, variance = scores.mean(), scores.var(ddof=1)

@@ -12,7 +12,7 @@ from streamboost.predictions import Scored
 __all__ = ["Decisions"]
 
 _SAME = 1e-9
-"""Relative difference below which expected costs count as equal, to absorb rounding errors."""
+"""Expected costs with a smaller relative difference are equal, to absorb rounding errors."""
 
 _MOST = sys.float_info.max
 """Largest cost; whole numbers above it do not fit into a float."""
@@ -21,21 +21,22 @@ _MOST = sys.float_info.max
 class Decisions:
     """Decides on a class by the cost of errors, or by a minimum probability for some classes.
 
-    With costs, the decision is the class k of least expected cost, the sum over the classes j of
-    P_j C_jk (Elkan 2001, equation 1); in a tie, the most probable one. With thresholds, classes
-    whose probability reaches their threshold come first, then the classes without a threshold: the
-    most probable one is decided on. If there is none, the decision is None. A class of probability
-    0 is never decided on.
+    With costs, the decision is the class k of lowest expected cost, the sum over the classes j of
+    P_j C_jk (Elkan 2001, equation 1); in a tie, the most probable of these classes. With
+    thresholds, the decision is the most probable class among those whose probability reaches their
+    threshold, else among the classes without a threshold. Without such classes, the decision is
+    None. A class of probability 0 is never decided on.
 
     Classes are identified by their names as text: 1 and "1" are the same class.
 
     Parameters
     ----------
     costs
-        For each true class, the cost by the decided class: a finite number, not negative, 0 on
-        the diagonal. Missing entries cost 1 off the diagonal. Empty: no costs.
+        For each true class, a mapping from the decided class to the cost of this decision, which is
+        finite, not negative, and 0 for the true class. Missing costs of errors are 1. Empty: no
+        costs.
     threshold
-        For some classes the least probability, in (0, 1], to decide on them.
+        For some classes the minimum probability, in (0, 1], to decide on the class.
 
     Raises
     ------
@@ -104,7 +105,7 @@ class Decisions:
         return np.array(rows, dtype=np.float64).reshape(len(names), len(names))
 
     def decision_cost(self, P: np.ndarray, classes: Sequence[Any]) -> np.ndarray | None:
-        """Return, float64 (n, K), what each record's decision costs for each possible true class.
+        """Return the cost of each record's decision for each possible true class, float64 (n, K).
 
         The rows of records without a decision are NaN. Returns None if no `costs` were given.
         """

@@ -18,14 +18,14 @@ __all__ = ["DelayedEvaluator"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PendingRequest:
-    """Stored prediction of a record whose label was requested and has not arrived."""
+    """Stored prediction of a record whose label was requested, or may still be, and is missing."""
 
     classes: list[Label]
-    known: int  # labels known on arrival, including labels newer than the committee
-    logits: np.ndarray  # of the committee itself, at temperature 1
-    threshold: float
+    known: int  # number of classes known on arrival, including those new to the committee
+    logits: np.ndarray  # uncalibrated log probabilities of `classes`
+    threshold: float  # lowest probability in the prediction set
     unseen: float  # probability of a label that has not appeared yet
-    weight: float
+    weight: float  # 1 / propensity
     expected: float  # probability that the set contains the label
 
 
@@ -41,9 +41,9 @@ class DelayedEvaluator:
     coverage
         Share of prediction sets that should contain the true label.
     pool
-        Number of newest records that may be requested after their arrival.
+        Number of newest records that may be requested after their arrival; 0: none.
     min_labels
-        Least number of labels in the window of the recent estimates.
+        Minimum number of labels in the sliding window of the recent estimates.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class DelayedEvaluator:
     def make_prediction_sets(self, scored: Scored) -> list[list[Label | None]]:
         """Return each record's prediction set, a list of labels with the most probable first.
 
-        Labels that the committee was not trained on have probability 0, and are last. After them,
-        None represents all labels that have not appeared yet.
+        Labels that the committee was not trained on have probability 0, and follow the others. If
+        the last entry is None, the true label may be one that has not appeared yet.
         """
-        # Thresholds are drawn from uncalibrated probabilities: a changing temperature would make
-        # newer probabilities incomparable.
+        # Sets are formed from uncalibrated probabilities: with a changing temperature, newer
+        # probabilities would not be comparable with older ones.
         P = remove_calibration(scored).probabilities
         threshold, unseen = self._threshold_and_unseen_probability()
         order = np.argsort(-P, axis=1, kind="stable")
@@ -86,9 +86,9 @@ class DelayedEvaluator:
         ]
 
     def _threshold_and_unseen_probability(self) -> tuple[float, float]:
-        """Return the least probability of a label in prediction sets, and that of unseen labels.
+        """Return the lowest probability in prediction sets, and the probability of a new label.
 
-        The second number is the probability that a record has a label that has not appeared yet.
+        The second number is the probability that the label of a record has not appeared yet.
         """
         unseen = new_label_probability(self.evaluation.label_counts)
         return self.label_sets.threshold(unseen), unseen
@@ -150,9 +150,10 @@ class DelayedEvaluator:
         threshold_and_unseen: tuple[float, float],
         expected: np.ndarray,
     ) -> None:
-        """Store the committee's uncalibrated predictions of `rows`, which may be requested.
+        """Store uncalibrated predictions of the records at `rows`, until their labels arrive.
 
-        `propensities` are the inclusion probabilities by id of the records that were requested now.
+        `propensities` maps the ids of the records requested now to inclusion probabilities.
+        `threshold_and_unseen` and `expected` (n,) are the values in `_PendingRequest`.
         """
         if not rows:
             return
@@ -208,7 +209,7 @@ class DelayedEvaluator:
     def correct_label(self, id: str, before: Label, label: Label | None) -> None:
         """Replace the known label `before` of a record; None retracts the label.
 
-        Temperature and label sets are not changed.
+        Temperature and prediction sets do not change.
         """
         self.evaluation.correct_label(id, before, label)
 
@@ -217,9 +218,9 @@ class DelayedEvaluator:
         self.evaluation.rename_or_remove_class(label, into)
 
     def add_labelled_records(self, scored: Scored, labels: Sequence[Label]) -> None:
-        """Learn labels of records that were scored just now, without storing predictions.
+        """Update temperature and prediction sets with labels of records that were just scored.
 
-        This is for streams where every label arrives.
+        For streams in which every label arrives; the unbiased estimates do not change.
         """
         if not scored.version:
             return

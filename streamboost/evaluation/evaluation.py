@@ -1,4 +1,4 @@
-"""Unbiased evaluation of the predictions made on arrival, from few labels with delays.
+"""Unbiased evaluation of the predictions made on arrival, from few and delayed labels.
 
 Requests select hard records, so the plain mean over their labels is biased. The inclusion
 probabilities of the requests correct this bias. A record's label may arrive late or never:
@@ -6,18 +6,19 @@ probabilities of the requests correct this bias. A record's label may arrive lat
 - The estimates cover the records up to the newest record whose label arrived, including records
   with open requests. Open requests are imputed from answered requests whose delay is at least the
   time that the request has been open (`impute_open_requests`). So labels that arrive fast do not
-  replace labels that arrive slowly. Accumulated sums end at the oldest open request.
+  replace labels that arrive slowly. Records after the oldest open request are not yet added to the
+  accumulated sums.
 - Expired requests are imputed from answered requests around them, with more weight for similar
   confidence: annotators skip hard records. This is unbiased if labels are missing at random among
   records of similar confidence. No reweighting can do better; bounds without that assumption are
   as wide as the share of lost labels, which `Evaluation.unanswered` reports.
-- Unsolicited labels are no random sample and do not enter the estimates; the two baselines use
-  them.
+- Unsolicited labels are no random sample and do not affect the estimates. Only the two baselines,
+  which predict the newest and the most frequent label, use them.
 - A label correction replaces the counted label, for the newest 20,000 counted records, or fewer
-  with many classes. The baselines' predictions stay.
-- Records in a pool may be requested until they leave the pool, and wait until then. Records that
-  a query round selected, and records with an unsolicited label, are not in the audit's sampling
-  frame. They represent themselves alone; audited records represent all others.
+  with many classes. The predictions of the baselines do not change.
+- In pool mode, records may be requested until they leave the pool, and are not evaluated before.
+  Records selected by a query round, and records with an unsolicited label, are not in the sampling
+  frame of the audit, so that they represent only themselves. Audited records represent all others.
 """
 
 from collections.abc import Collection, Sequence
@@ -57,30 +58,33 @@ from streamboost.storage import Arrays, select_prefix
 __all__ = ["Evaluation", "impute_open_requests"]
 
 _MAX_DONORS = 200
-"""Number of newest labels that impute open requests."""
+"""Number of newest labels from which open requests are imputed."""
 
 _FEWEST = 10
-"""Least number of labels that impute an open request."""
+"""Minimum number of labels from which an open request is imputed."""
 
 _AT_ONCE = 2**16
-"""Records times classes that are summed up in one call: smaller calls take longer in total."""
+"""Number of records times classes per call of a kernel: smaller calls take longer in total."""
 
 
-class _PendingSums(NamedTuple):
-    """Sums over the records in the queue, and imputed sums for open requests."""
+class _QueueStats(NamedTuple):
+    """Statistics of evaluated records in the queue, and imputed statistics of open requests."""
 
-    judged: SufficientStats
-    open: list[SufficientStats]
+    evaluated: SufficientStats
+    imputed: list[SufficientStats]
+    """One element, or none without open requests."""
     n_open: int
 
 
 class _Window(NamedTuple):
-    """Sums over the records of a window that left the queue, and where it begins elsewhere."""
+    """Window of records: its sums over records that left the queue, and its start elsewhere."""
 
     tallies: list[SufficientStats]
     first_stride: int
-    first_row: int  # index in the queue
+    first_row: int
+    """Index in the queue."""
     first_batch: int
+    """Index in the sums over records that were scored by other processes."""
 
 
 class Evaluation:
@@ -89,16 +93,16 @@ class Evaluation:
     Parameters
     ----------
     block
-        m, the records in a block of the audit: each record's inclusion probability is at least
-        1/m. 0 without an audit: then only streams with a request for every record have estimates.
+        m, the number of records per audit block: the inclusion probability of each record is at
+        least 1/m. 0: no audits; then there are estimates only if every record is requested.
     window
         Size in records of the sliding window, which advances by tenths.
     min_labels
-        Number of labels in the sliding window. It is longer than `window` records if these have
-        fewer labels.
+        Minimum number of labels in the sliding window, which is extended beyond `window` records if
+        these have fewer labels.
     patience
-        Records to wait for an answer; a request that is open longer counts as unanswered. Bounds
-        the memory, with O(K²) numbers for K classes.
+        Number of further records after which an open request counts as unanswered. Bounds the
+        memory, with O(K²) numbers for K classes.
     pool
         Number of newest records that `add_requests` may request after their arrival. 0: all
         requests are made on arrival.
@@ -108,18 +112,18 @@ class Evaluation:
     unanswered
         Number of expired requests.
     annotator_errors
-        Finds the annotators whose labels the estimates leave out.
+        Finds unreliable annotators, whose labels are excluded from the estimates.
     has_probabilities
         Whether the probabilities are those of the predictions. If not, reports have no log loss and
         no reliability curve.
     decisions
-        Decisions whose cost is estimated, or None. Setting them discards the cost of earlier
-        decisions. Records that are not yet part of the sums count with the new decisions.
+        Decisions whose cost is estimated, or None. Setting this attribute discards the costs so
+        far. The new decisions also apply to records that are not yet part of the sums.
 
     Examples
     --------
-    A classifier that is always 90 % sure and right two times in three, with one record in ten
-    asked about:
+    A classifier that always predicts with probability 0.9 is right two times in three. One label in
+    ten is requested:
 
     >>> import numpy as np
     >>> from streamboost.learner import Scored
@@ -162,8 +166,8 @@ class Evaluation:
         self._strides = StrideSums()
         self._queue = PendingPredictions()
         self._blocks = BatchSums()
-        self._n_final = 0  # final arrivals at the front of the queue
-        self._n_left_pool = 0  # arrivals at the front of the queue that have left the pool
+        self._n_final = 0  # oldest records in the queue whose label can no longer arrive
+        self._n_left_pool = 0  # oldest records in the queue that have left the pool
         self._open: dict[str, int] = {}  # numbers of the waiting records by id
         self._decisions: Decisions | None = None
         self.has_probabilities = True
@@ -213,7 +217,7 @@ class Evaluation:
         propensity
             (n,), the inclusion probability of each requested record; NaN without a request.
         inclusion_probabilities
-            (n,), the inclusion probability of each record, requested or not; None: 1 / block.
+            (n,), the inclusion probability of each record, requested or not; None: 1 / `block`.
         committee_labels
             (n,), the labels that the committee predicts without other experts; None: those of
             `scored`.
@@ -241,7 +245,7 @@ class Evaluation:
         predicted[:, 1:3] = known.last, known.commonest
         predicted[:, 3] = [known.codes.get(label, -1) for label in alone]
         number = self._queue.append(ids, P, predicted, asked, inclusion_probabilities)
-        self._strides.outcomes.remove(ids)  # from now on these ids denote the new records
+        self._strides.outcomes.remove(ids)  # from now on, new records have these ids
         waits = range(len(ids)) if self.pool else np.flatnonzero(asked > 0.0).tolist()
         for i in waits:
             self._close_request_unanswered(ids[i])
@@ -252,7 +256,7 @@ class Evaluation:
     def add_unlabelled_sums(self, unlabelled: UnlabelledSums) -> None:
         """Add sums over records without requests that another process scored.
 
-        Call `add_records` with the requested records of the same batch before. Then the estimates
+        First call `add_records` with the requested records of the same batch, so that the estimates
         cover all records of the batch.
         """
         codes = [self._class_index(label) for label in unlabelled.classes]
@@ -262,7 +266,7 @@ class Evaluation:
         self._move_final_records_to_sums()
 
     def add_requests(self, ids: Sequence[str], propensity: Any) -> list[str]:
-        """Register requests for pool records; return ids that left the pool without a request.
+        """Register requests for pool records; return the ids that left the pool without a request.
 
         Call this after each query round and each `add_records`, as records then leave the pool.
 
@@ -309,7 +313,7 @@ class Evaluation:
         labels: Sequence[Label],
         sources: Sequence[str | None] | None = None,
     ) -> None:
-        """Do the same as `add_labels` without validation; all labels must be of one type."""
+        """Record labels as `add_labels` does, without validation; all labels must have one type."""
         sources = sources or [None] * len(ids)
         for id, label, source in zip(ids, labels, sources, strict=True):
             self._class_index(label)
@@ -345,8 +349,8 @@ class Evaluation:
     def rename_or_remove_class(self, label: Label, into: Label | None) -> None:
         """Replace the class `label` by `into` from now on; None drops the class.
 
-        Records that are already summed up keep their class. If the class is dropped, the records in
-        the queue keep it, too.
+        In accumulated sums, records keep their class. If the class is dropped, this is also true
+        for the records in the queue.
         """
         if label not in self.class_indices:
             return
@@ -356,7 +360,7 @@ class Evaluation:
         self._known.rename_or_remove_class(label, into)
 
     def expire_requests(self, ids: Sequence[str]) -> None:
-        """Close the open requests of these records; they count as unanswered."""
+        """Close the open requests of the records `ids`, which count as unanswered."""
         for id in ids:
             self._close_request_unanswered(id)
         self._move_final_records_to_sums()
@@ -391,7 +395,7 @@ class Evaluation:
         }
 
     def _class_index(self, label: Label) -> int:
-        """Return the class index of `label`; a new label gets the next index and sums of 0."""
+        """Return the class index of `label`; a new label gets the next index, with sums of 0."""
         if label not in self.class_indices:
             self._known.class_index(label)
             self._strides.extend_classes(len(self._known))
@@ -428,9 +432,10 @@ class Evaluation:
             self._move_oldest_records_to_sums(end - queue.first)
 
     def _move_oldest_records_to_sums(self, n_records: int) -> None:
-        """Add the first `n` records of the queue to the metrics' sums, and remove them from it.
+        """Move the oldest `n_records` records of the queue to the accumulated sums.
 
-        They form one stride of the sliding window, with the batches up to their last record.
+        They form one stride of the sliding window, together with the batches of `_blocks` up to
+        their last record.
         """
         queue, rows, n_classes = self._queue, slice(n_records), len(self._known)
         others = self._blocks.sum_complete_batches(queue.first + n_records, n_classes, drop=True)
@@ -448,6 +453,7 @@ class Evaluation:
         )
 
     def _decision_costs(self, P: np.ndarray) -> np.ndarray | None:
+        """Return `EvaluatedRecords.decision_cost` for probabilities `P` (n, K)."""
         return (
             None
             if self._decisions is None
@@ -460,7 +466,7 @@ class Evaluation:
         return replace(judged, decision_cost=self._decision_costs(judged.P))
 
     def _window(self) -> _Window:
-        """Return the sliding window: its sums, and where it begins in queue and batches."""
+        """Return the sliding window of the newest evaluated records."""
         covered, first = self._n_records_in_estimates(), self._queue.first
         records = covered + int(self._blocks.complete_batches(first + covered)[1])
         rows, left_out = self._queue.rows[:covered], self.annotator_errors.left_out
@@ -485,14 +491,14 @@ class Evaluation:
         return max(self._blocks.estimates_end(self._queue.first + reached) - self._queue.first, 0)
 
     def _make_report(
-        self, window: _Window, pending: "_PendingSums", *, is_whole: bool = False
+        self, window: _Window, pending: "_QueueStats", *, is_whole: bool = False
     ) -> Report:
-        """Return the report over `window` with the `pending` records.
+        """Return the report over `window`, including its records in the queue, `pending`.
 
-        `is_whole` means that the window begins at the start.
+        `is_whole` means that the window contains all records since the start.
         """
         total = SufficientStats(len(self._known))
-        for tally in (pending.judged, *window.tallies, *pending.open):
+        for tally in (pending.evaluated, *window.tallies, *pending.imputed):
             total.merge(tally)
         n_since_start = self._strides.total.n_labels + int(
             np.count_nonzero(self._queue.rows["truth"] >= 0)
@@ -555,10 +561,11 @@ class Evaluation:
             rest.merge(sums, times=times)
         return rest
 
-    def _sum_pending_records(self, first_row: int, first_batch: int) -> "_PendingSums":
-        """Return sums over records and batches that are not yet moved to the sums.
+    def _sum_pending_records(self, first_row: int, first_batch: int) -> "_QueueStats":
+        """Return statistics of records and batches that are not yet in the accumulated sums.
 
-        Records of the queue count from index `first_row` on, and batches from `first_batch` on.
+        These are the records of the queue from index `first_row` on, and the batches from index
+        `first_batch` on.
         """
         queue, covered, n_classes = self._queue, self._n_records_in_estimates(), len(self._known)
         whole = self._blocks.sum_complete_batches(
@@ -576,7 +583,7 @@ class Evaluation:
                 )
             )
         places = np.flatnonzero(queue.rows["waits"][first_row:covered]) + first_row
-        return _PendingSums(
+        return _QueueStats(
             whole, [self._impute_open_requests(places)] if len(places) else [], len(places)
         )
 
@@ -670,8 +677,8 @@ def impute_open_requests(
     Parameters
     ----------
     confidence, inverse_probability, n_records_since
-        (m,), of the open requests: the predicted label's probability, 1 / pi, and the number of
-        records since.
+        (m,), for each of m open requests: the probability of the predicted label, 1 / inclusion
+        probability, and the number of records that arrived since the record.
     answered
         Outcomes of answered requests.
     K

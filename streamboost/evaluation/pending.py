@@ -1,8 +1,8 @@
 """Pending predictions of an evaluation, and sums over records whose labels are final.
 
-`PendingPredictions` holds the newest records with their predictions. `StrideSums` adds up final
-records in groups (strides) and keeps the prediction and label of each for label corrections.
-`ClassCounts` numbers the labels.
+`PendingPredictions` stores the newest records with their predictions. `StrideSums` accumulates
+final records in groups (strides), and stores predictions and labels, which label corrections need.
+`ClassCounts` maps classes to indices and counts their labels.
 """
 
 from bisect import bisect_right
@@ -30,16 +30,17 @@ __all__ = [
 
 
 class ClassCounts:
-    """Numbers the labels in order of appearance, and tracks the newest and most frequent label.
+    """Maps classes to indices in order of appearance; tracks the newest and most frequent label.
 
     Attributes
     ----------
     codes
-        The number of each label.
+        Class index of each label.
     counts
-        The count of each label.
+        Number of labels of each class, by class index.
     last, commonest
-        Indices of the newest and of the most frequent label, which two baselines predict; -1: none.
+        Class indices of the newest and of the most frequent label, which the two baselines predict;
+        -1 before the first label.
     """
 
     def __init__(self) -> None:
@@ -113,11 +114,11 @@ class ClassCounts:
 
 
 PARTS = 10
-"""Number of strides of a sliding window: it advances by groups of consecutive records."""
+"""Number of strides in a sliding window. A stride is a group of consecutive records."""
 
 _MOST_BYTES = 8 * 2**20
 _MOST = 20_000
-"""Limits of the stored outcomes in number and bytes; the oldest are evicted first."""
+"""Limits of the stored outcomes in bytes and in number; the oldest are evicted first."""
 
 _EACH = 100  # bytes in addition to the probabilities
 
@@ -132,18 +133,20 @@ class Outcome(NamedTuple):
     stride: int
     """The number of the record's stride."""
     P: np.ndarray
-    """Float64 (K,), with the classes known then."""
+    """Probabilities of the classes known on arrival, float64 (K,)."""
     predicted: tuple[int, ...]
+    """Class index predicted by each of `PREDICTORS`."""
     truth: int
+    """Class index of the label."""
     others: float
-    """Number of further records that the record represents, as `EvaluatedRecords.others`."""
+    """Number of further records that the record represents (`EvaluatedRecords.others`)."""
     waited: int
-    """Delay of the label in records."""
+    """Delay of the label, in records."""
     source: int
-    """Number of the annotator."""
+    """Number of the annotator (`AnnotatorErrors.number`)."""
 
     def sums(self, truth: int, n_classes: int, decision_cost: DecisionCost) -> SufficientStats:
-        """Return the sums over this record alone if its class index were `truth` (-1: unknown)."""
+        """Return the sums over this record alone, with class index `truth` (-1: no label)."""
         P = np.zeros((1, n_classes))
         P[0, : len(self.P)] = self.P
         tally = SufficientStats(n_classes)
@@ -157,7 +160,7 @@ class Outcome(NamedTuple):
 
 
 class Outcomes:
-    """Predictions and labels, by record id, of the labelled records that the sums include."""
+    """Outcomes of the newest labelled records that the sums include, stored by record id."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, Outcome] = OrderedDict()
@@ -168,7 +171,7 @@ class Outcomes:
         return list(islice(reversed(self._kept.values()), n))
 
     def from_stride(self, first: int) -> list[Outcome]:
-        """Return the outcomes in the stride `first` and later ones."""
+        """Return the outcomes in the stride number `first` and in later strides."""
         return [one for one in self._kept.values() if one.stride >= first]
 
     def add(
@@ -179,9 +182,9 @@ class Outcomes:
         sources: np.ndarray,
         stride: int,
     ) -> None:
-        """Add outcomes of the labelled records in a group; evict the oldest beyond the limit.
+        """Add outcomes of the labelled records in a stride; evict the oldest beyond the limit.
 
-        `stride` is the number of the group, `waited` (n,) the delay of each label in records, and
+        `stride` is the number of the stride, `waited` (n,) the delay of each label in records, and
         `sources` (n,) the number of each label's annotator.
         """
         for i in np.flatnonzero(judged.truth >= 0).tolist():
@@ -224,8 +227,8 @@ class Outcomes:
 
         `decision_cost` computes `EvaluatedRecords.decision_cost`.
 
-        Returns the number of the record's group and the difference of the sums. Returns None for an
-        unknown record.
+        Returns the number of the record's stride and the change of the sums; None for an unknown
+        record.
         """
         outcome = self._kept.get(id)
         if outcome is None:
@@ -254,10 +257,10 @@ class Outcomes:
 
 
 class StrideSums:
-    """Sufficient statistics of the metrics, in total and for groups of the newest strides.
+    """Sufficient statistics of all strides in total, and of the newest strides in groups.
 
-    A stride has consecutive records, a tenth of the sliding window. A group has consecutive
-    strides, more than one if they have few labels.
+    A stride has consecutive records: a tenth of the sliding window. A group has one stride, or
+    several consecutive strides if they have few labels.
 
     Attributes
     ----------
@@ -274,7 +277,7 @@ class StrideSums:
         self._recent: deque[SufficientStats] = deque(maxlen=PARTS + 1)
         self._starts: deque[int] = deque(maxlen=PARTS + 1)  # number of each group's first stride
         self._added = 0
-        self._decided_since = 0  # strides before the current decisions
+        self._decided_since = 0  # number of strides before the current decisions were set
 
     @property
     def n_strides(self) -> int:
@@ -284,10 +287,10 @@ class StrideSums:
     def newest(
         self, n_records: float, n_labels: int, left_out: Collection[int]
     ) -> tuple[list[SufficientStats], int]:
-        """Return the sums of the newest groups, and the number of their first stride.
+        """Return the sums of each of the newest groups, and the number of their first stride.
 
-        These are as many as have at most `n_records` records, and more if these have fewer than
-        `n_labels` labels by annotators other than `left_out`.
+        The groups have at most `n_records` records in total. If these records have fewer than
+        `n_labels` labels by annotators other than `left_out`, more groups are returned.
         """
         first = len(self._recent)
         counts = self._count_labels(left_out)
@@ -323,12 +326,12 @@ class StrideSums:
         min_labels: int,
         left_out: Collection[int],
     ) -> None:
-        """Add the statistics of a stride: of the records `ids` (n,), and the sums `others`.
+        """Add a stride, which has the records `ids` (n,) and those summed up in `others`.
 
-        `judged` are the records' predictions and final labels. `others` are the sums over records
-        that were scored elsewhere. `waited` (n,) is the delay of each label in records, and
-        `sources` (n,) its annotator. The stride is added to the newest group if that has fewer than
-        `min_labels` labels by annotators other than `left_out`.
+        `judged` are the predictions and final labels of the n records. `others` are sums over
+        records that other processes scored. `waited` (n,) is the delay of each label in records,
+        and `sources` (n,) its annotator. The stride is added to the newest group if that has fewer
+        than `min_labels` labels by annotators other than `left_out`.
         """
         stride = SufficientStats(self.total.n_classes)
         stride.add(judged)
@@ -345,7 +348,7 @@ class StrideSums:
     def labelled_records(
         self, first_stride: int, decision_cost: DecisionCost
     ) -> tuple[EvaluatedRecords, np.ndarray]:
-        """Return the stored records from `first_stride` on, and the annotator of each (n,).
+        """Return the stored records from `first_stride` on, and the number of each annotator (n,).
 
         `decision_cost` computes `EvaluatedRecords.decision_cost`.
         """
@@ -420,22 +423,22 @@ class StrideSums:
 _KEPT = ("predicted", "chance", "design", "waits", "truth", "waited", "source")
 
 _NEAR = 0.1
-"""Difference in confidence at which the imputation weight of a label is halved."""
+"""If the confidence of two records differs by this, the imputation weight is halved."""
 
 
 class PendingPredictions:
     """Queue of the newest records in arrival order, with their predictions and labels.
 
-    The records are stored in an array with free space at its end. When this is used up, they move
-    to the front, or into an array of twice the size if they fill half of it. A record costs
-    amortized constant time.
+    The records are stored in an array with free space at its end. When the space is used up, the
+    records are copied to a new array, which is larger if they fill half of the old one. A record
+    costs amortized constant time.
 
     Attributes
     ----------
     ids
         The ids of the records.
     first
-        Number of records that were dropped from the queue: the number of the first in it.
+        Number of records dropped so far, which is the number of the first record in the queue.
     """
 
     def __init__(self) -> None:
@@ -537,9 +540,9 @@ class PendingPredictions:
         return arrivals
 
     def n_final_or_labelled(self) -> int:
-        """Return the number of records up to the newest labelled one, with final ones after it.
+        """Return the number of records up to the newest labelled record.
 
-        Final records, whose label can no longer arrive, count if they follow directly.
+        Records directly after it are included if their label can no longer arrive.
         """
         came = np.flatnonzero(self.rows["truth"] >= 0)
         reached = int(came[-1]) + 1 if len(came) else 0
@@ -606,10 +609,10 @@ def _pending_record_dtype(n_classes: int) -> np.dtype:
     """Return the structured dtype of a pending record, for `n_classes` classes.
 
     - P: the probabilities of the classes known on arrival.
-    - predicted: the class by each of `PREDICTORS`, -1 for none.
+    - predicted: the class index by each of `PREDICTORS`; -1: no prediction.
     - chance: the inclusion probability of a requested record; NaN without a request.
-    - design: the inclusion probability, requested or not.
-    - truth: the class, -1 where not known.
+    - design: the inclusion probability of any record, requested or not.
+    - truth: the class index of the label; -1 without a label.
     - waits: whether the label may still arrive, or the record may still be requested.
     - waited: the delay of the label in records.
     - source: the number of the label's annotator.

@@ -1,4 +1,4 @@
-"""Prediction sets that contain the true label at a chosen rate, also under concept drift."""
+"""Prediction sets, a chosen share of which contains the true label, also under concept drift."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,19 +11,20 @@ from streamboost.query.settings import is_finite
 __all__ = ["PredictionSets", "is_in_set", "new_label_probability"]
 
 _STEP = 0.02
-"""Step size of the level per label. Over fifteen streams at budgets of 5, 10 and 20 %, means of
-eight runs were within 2.0 points of the coverage asked for. With 0.01 they were within 2.2, and the
-sets a tenth smaller. With larger first steps they were no nearer, and the sets larger."""
+"""Step size of the level per label. On fifteen streams at budgets of 5, 10 and 20 %, the coverage
+(mean of eight runs) differed by at most 2.0 points from the chosen coverage. With 0.01, by at most
+2.2 points, with sets a tenth smaller. Larger first steps gave larger sets, no better coverage."""
 
 _CAUTION = 0.5
-"""Share of the level / n that split conformal prediction adds after n labels: half, as the
-committee's own probabilities are available, too. Without this term, at a budget of 5 %, the sets of
-a stream's first quarter held 4 points less. With all of it, the sets of the shortest stream held
-2.6 points too much."""
+"""Split conformal prediction adds level / n to the level after n labels. Here this share is added,
+as the committee's own probabilities are also available. At a budget of 5 %, without this term, the
+coverage in a stream's first quarter was 4 points lower. With a share of 1, the coverage on the
+shortest stream was 2.6 points too high."""
 
 _DECAY = 0.5 ** (1.0 / 100.0)
-"""Decay with a half-life of 100 records, so that a retrained committee soon dominates. With 50 the
-results were equal; with 200 the sets of short streams held up to a point more."""
+"""Decay with a half-life of 100 records, so that the predictions of a retrained committee soon
+dominate. Results with 50 were equal; with 200, the coverage on short streams was up to a point
+higher."""
 
 _LEAST = 1e-6
 _WIDTH = 0.25
@@ -35,43 +36,45 @@ class PredictionSets:
     """Prediction sets by adaptive conformal inference (Gibbs and Candès 2021) from few labels.
 
     A set holds the labels whose probability reaches a threshold, which minimizes the mean set size
-    (Sadinle, Lei and Wasserman 2019). The threshold is a quantile over all records, labelled or
-    not: the committee's expected label probabilities of the newest records reach the threshold with
-    the share `level`. Each arriving label adjusts the level by whether the set given on arrival
-    held it (Gibbs and Candès, eq. 2):
+    (Sadinle, Lei and Wasserman 2019). The threshold is a quantile over the newest records, labelled
+    or not: by the committee's probabilities, the expected share of true labels that reach the
+    threshold is `level`. Each arriving label adjusts the level, depending on whether the set
+    predicted on arrival contains the label (Gibbs and Candès, eq. 2):
 
-        level += 0.02 (coverage - m + w (e - [the set held the label])).
+        level += 0.02 (coverage - m + w (e - [the set contains the label])).
 
-    Here w is 1 / propensity divided by its own mean; without w, the hard records, requested most,
-    would count too much. e is the expected probability that the set holds the label, and m the mean
-    of these probabilities over the records since the label before. If all labels are known, m is e.
-    If few are known, w (e - [...]) varies less than w (coverage - [...]), as in the unbiased
-    estimates (`report`). Over 20 runs each on five streams with a tenth of the labels, coverages
-    varied by 1.5 points instead of 1.6, and on the most affected stream by 1.1 instead of 1.9.
+    Here w is 1 / propensity, divided by its mean; without w, hard records, which are requested
+    most, would have too much weight. e is the expected probability that the set contains the label,
+    and m is the mean of these probabilities over the records since the previous label. If all
+    labels are known, m is e. If few are known, w (e - [...]) varies less than w (coverage - [...]),
+    as in the unbiased estimates (`report`). Over 20 runs each on five streams with a tenth of the
+    labels, coverages varied by 1.5 points instead of 1.6, and on the most affected stream by 1.1
+    instead of 1.9.
 
-    From level 1 on a set holds every label, and at level 0 or less no label. So for any stream and
-    any committee, over n labels, all known, the share held is within
-    (max(coverage, 1 - coverage) + 0.02) / 0.02 n of `coverage` (their prop. 4.1; labels on their
-    way add their steps). With a roughly calibrated committee, coverage is reached much sooner.
+    From level 1 on, a set contains every label; at level 0 or less, a set is empty. So for any
+    stream and any committee, if all n labels are known, the share of sets with the true label
+    differs from `coverage` by at most (max(coverage, 1 - coverage) + 0.02) / 0.02 n (Gibbs and
+    Candès, prop. 4.1; delayed labels add their steps). With a roughly calibrated committee, the
+    coverage is reached much sooner.
 
-    Labels that have not appeared yet count as one label: its probability is the share of the labels
-    so far that appeared once (Good 1953), and the known labels share the rest.
+    All labels that have not appeared yet are one additional label. Its probability is the share of
+    the labels so far whose class appeared once (Good 1953); the known labels share the rest.
 
     Parameters
     ----------
     coverage
-        The share of records whose set should contain the true label, in (0, 1). If the committee
-        is right more often than that, its least certain records get empty sets.
+        The share of records whose set should contain the true label, in (0, 1). If the committee is
+        right more often than that, the least certain records get empty sets.
 
     Attributes
     ----------
     level
-        Current share of the expected labels that sets should hold. After n labels, sets use
-        level (1 + 1 / 2n).
+        Expected share of true labels that the sets should contain now. After n labels, the
+        threshold is computed from level (1 + 1 / 2n).
 
     Examples
     --------
-    A committee that says 0.9 and is right seven times in ten:
+    A committee predicts with probability 0.9 and is right about seven times in ten:
 
     >>> rng = np.random.default_rng(7)
     >>> sets, covered = PredictionSets(coverage=0.8), 0
@@ -97,15 +100,15 @@ class PredictionSets:
         self._labels = 0
         self._weight = 0.0
         self._mass = np.zeros(len(_EDGES) - 1)
-        self._expected: list[float] = [0.0, 0]  # sum and number, of the records since a label
+        self._expected: list[float] = [0.0, 0]  # sum and count, since the newest label
         self._mean: float | None = None  # of the records before the newest label
         self._drawn: tuple[float, float] | None = None  # the threshold with its `unseen`
 
     def threshold(self, unseen: float = 0.0) -> float:
         """Return the least probability of a label to be in a prediction set.
 
-        The result is 0 if sets hold all labels, as before the first label arrives. The result is 2
-        if sets are empty.
+        The result is 0 if sets contain all labels, as before the first label arrives. The result is
+        2 if sets are empty.
 
         Parameters
         ----------
@@ -210,12 +213,12 @@ def is_in_set(probability: Any, threshold: float) -> np.ndarray:
 
 
 def new_label_probability(counts: Sequence[int]) -> float:
-    """Return the probability that the next label is one that has not appeared (Good 1953).
+    """Return the probability that the class of the next label has not appeared yet (Good 1953).
 
     Parameters
     ----------
     counts
-        The count of each label.
+        The number of labels of each class.
 
     Examples
     --------

@@ -1,18 +1,21 @@
-"""Reports accuracy and related metrics from one `SufficientStats`, with 95 % intervals.
+"""Estimates of accuracy and related metrics from a `SufficientStats`, with 95 % intervals.
 
 The difference estimator (Särndal, Swensson and Wretman 1992, §6.3): for records without a label,
 the committee's own probabilities give the expectation. The requested labels correct its mean error,
 
     total = sum over labelled z + sum over the rest E[z] + n_rest sum v r / sum v,
 
-with r = z - E[z] and v = 1/pi - 1. If a record was certain to be requested, pi = 1 and v = 0: the
-record represents itself only. If all inclusion probabilities are equal, the last factor is the
-plain mean residual.
+with r = z - E[z] and v = 1/pi - 1 for inclusion probability pi. z is the value of a record in the
+metric, such as 1 for a correct prediction. E[z] is the expectation of z by the committee's
+probabilities, and n_rest is the number of records without a label. If a record was certain to be
+requested, pi = 1 and v = 0: the record represents itself only. If all inclusion probabilities are
+equal, the last factor is the plain mean residual.
 
-Its variance is the estimate of Horvitz and Thompson (1952), sum v (v + 1) r² over the labelled.
-With few labels this estimate is uncertain, and too small if none of them happened to be wrong. So
-the variance that the committee's probabilities expect counts as `PSEUDO` further labels and is a
-lower bound: sum v E[r²] over all records, requested or not.
+The variance of the total is estimated by sum v (v + 1) r² over labelled records (Horvitz and
+Thompson 1952). With few labels this estimate is uncertain, and too small if no label happens to
+disagree with its prediction. So the expected variance, computed from the committee's probabilities
+as sum v E[r²] over all records, is averaged in with the weight of `PSEUDO` labels. It is also a
+lower bound of the variance.
 
 If a committee is overconfident, both variances are too small until one of its few mistakes is
 requested. So the expected variance includes the effect of `MISTAKES` further mistakes among the
@@ -20,10 +23,10 @@ labels, over all inclusion probabilities, as Agresti and Coull (1998) add to cou
 equal inclusion probability, none of them wrong, the upper bound of the error is about 2 / e. The
 effect vanishes as labels arrive.
 
-Undetected mistakes can only lower an accuracy, a recall or a similar metric. So the lower bound of
-such metrics uses the interval just described. The upper bound uses the plain interval, from the
-variance of the labels and, as `PSEUDO` labels, of the probabilities: if an estimate is too low,
-requested mistakes made it so, and these are in the variance of the labels.
+Undetected mistakes can only lower an accuracy, a recall or a similar metric. So only the lower
+bound of such metrics includes `MISTAKES`. The upper bound uses the interval without `MISTAKES`: an
+estimate can only be too low because of requested mistakes, and the variance of the labels includes
+these.
 """
 
 from collections.abc import Sequence
@@ -49,25 +52,25 @@ __all__ = [
     "estimate_metric",
     "estimate_metric_by_class",
     "make_report",
-    "naive_share",
+    "naive_accuracy",
 ]
 
 PSEUDO = 10.0
-"""Number of labels that the variance expected by the probabilities counts as."""
+"""Weight, in labels, of the variance that is computed from the probabilities."""
 
 MISTAKES = 1.0
-"""Assumed mistakes among the effective labels, in addition to the expected ones."""
+"""Number of assumed mistakes among the effective labels, in addition to the expected mistakes."""
 
 FEWEST = 5.0
-"""Least residuals for an estimate, by Kish's effective number (sum v)² / sum v²."""
+"""Minimum effective number of labels for an estimate, (sum v)² / sum v² (Kish)."""
 
 FEWEST_OF_DROP = 50
 """Least number of labels before the sliding window, and in it, for a drop of the accuracy."""
 
-_TAIL = 0.975
+_TAIL = 0.975  # upper quantile of a 95 % interval
 
 _NO_WEIGHT = 1e-9
-"""Bound for total weights: retracted labels leave rounding errors."""
+"""Total weights up to this count as 0: retracted labels leave rounding errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +98,13 @@ class Estimate:
         return found.clipped_to(0.0, 1.0)
 
     def extended_to(self, other: "Estimate | None") -> "Estimate":
-        """Return a copy whose interval contains that of `other`, too."""
+        """Return a copy with the interval extended to contain that of `other`; None: unchanged."""
         if other is None:
             return self
         return Estimate(self.value, min(self.low, other.low), max(self.high, other.high))
 
     def shifted_to(self, value: float) -> "Estimate":
-        """Return a copy with this value; the interval is shifted with it."""
+        """Return a copy with `value`, and with the interval shifted by the difference."""
         by = value - self.value
         return Estimate(value, self.low + by, self.high + by)
 
@@ -110,8 +113,9 @@ class Estimate:
 class LinearizedMetric:
     """Linearized metric: its value, and the coefficients t and w (K,) of its residual.
 
-    The residual of a record is t[a] d[a] - w d: a is the predicted class, and d is the indicator of
-    the true class minus the probabilities (K,). `falls` means that every mistake lowers the metric.
+    The residual of a record is t[a] d[a] - w . d: a is the predicted class, and d (K,) is the
+    indicator of the true class minus the probabilities. `falls` means that every mistake lowers the
+    metric.
     """
 
     value: float
@@ -133,11 +137,12 @@ def difference_estimate(
     doubt: float,
     mistakes_lower: bool = False,
 ) -> Estimate | None:
-    """Return the difference estimate of a total with its interval, from `SufficientStats`.
+    """Return the difference estimate of a total with its 95 % interval.
 
-    `doubt` is the sum of v r² over all records if each was predicted wrongly. `mistakes_lower`
-    means that each mistake lowers the total, so that only the lower side of the interval is
-    widened for mistakes not seen yet. Returns None if there are too few residuals.
+    The sums are the columns of `SufficientStats.means` (`MEAN_COLUMNS`). `doubt` is the sum of v r²
+    over all records if each was predicted wrongly. `mistakes_lower` means that each mistake lowers
+    the total, so that only the lower side of the interval is widened for mistakes not seen yet.
+    Returns None if there are too few residuals.
     """
     from scipy.special import stdtrit  # imported here: a slow import delays short commands
 
@@ -168,7 +173,7 @@ def estimate_metric(
 ) -> Estimate | None:
     """Return a predictor's metric with an interval by linearization (Särndal et al., §5.5)."""
     sums, t, w = tally.sums, linearized.t, linearized.w
-    model = _squared_residuals(t, w, sums["model"], sums["model_own"][predictor])
+    model = _sum_squared_residuals(t, w, sums["model"], sums["model_own"][predictor])
     found = difference_estimate(
         rest=tally.n_unlabelled,
         known=0.0,
@@ -177,7 +182,7 @@ def estimate_metric(
         shift=float(t @ np.einsum("aa->a", sums["cells_shift"][predictor]))
         - float(w @ sums["truth_shift"]),
         first=float(t @ sums["first_own"][predictor] - w @ sums["first"]),
-        second=_squared_residuals(t, w, sums["second"], sums["second_own"][predictor]),
+        second=_sum_squared_residuals(t, w, sums["second"], sums["second_own"][predictor]),
         model=model,
         doubt=_worst_case_squares(sums, predictor, t, w, model),
         mistakes_lower=linearized.falls,
@@ -233,12 +238,18 @@ def estimate_metric_by_class(
     return found
 
 
-def _squared_residuals(
-    t: np.ndarray, w: np.ndarray, whole: np.ndarray, predicted_class: np.ndarray
+def _sum_squared_residuals(
+    t: np.ndarray, w: np.ndarray, moments: np.ndarray, moments_by_prediction: np.ndarray
 ) -> float:
-    """Return the sum of r²; `whole` is the sum of d dᵀ, `predicted_class` of d[a] d by a."""
+    """Return the sum of squared residuals r² of a linearized metric.
+
+    `t` and `w` are the coefficients in `LinearizedMetric`. `moments` (K, K) is the sum of d dᵀ. Row
+    a of `moments_by_prediction` (K, K) is the sum of d[a] d over records of predicted class a.
+    """
     return float(
-        w @ whole @ w - 2.0 * t @ predicted_class @ w + t**2 @ np.einsum("aa->a", predicted_class)
+        w @ moments @ w
+        - 2.0 * t @ moments_by_prediction @ w
+        + t**2 @ np.einsum("aa->a", moments_by_prediction)
     )
 
 
@@ -263,15 +274,16 @@ def _worst_case_squares(
     return float(whole - 2.0 * cross + alone - model) * K / max(K - 1, 1)
 
 
-def naive_share(hits: float, answered: float) -> Estimate | None:
-    """Return the share `hits` / `answered` with the interval of a simple random sample.
+def naive_accuracy(n_correct: float, n_answered: float) -> Estimate | None:
+    """Return the accuracy on requested labels, with the interval of a simple random sample.
 
-    Requested labels are no simple random sample, so the interval is not valid.
+    Requested labels are no simple random sample, so the accuracy is biased and the interval is not
+    valid. Returns None without labels.
     """
-    if not answered:
+    if not n_answered:
         return None
-    share = hits / answered
-    half = 1.96 * sqrt(share * (1.0 - share) / answered)
+    share = n_correct / n_answered
+    half = 1.96 * sqrt(share * (1.0 - share) / n_answered)
     return Estimate(share, share - half, share + half)
 
 
@@ -285,7 +297,7 @@ class PredictorMetrics:
         Share of records with a correct prediction. Before the first label there is no prediction,
         which counts as wrong.
     balanced_accuracy
-        Mean recall over the classes of answered requests.
+        Mean recall over the classes that requested labels have.
     kappa
         Cohen's kappa: 0 for a random predictor with the same shares of predictions and labels.
     naive_accuracy
@@ -317,9 +329,9 @@ class ReliabilityBin:
     Attributes
     ----------
     records
-        Number of predictions.
+        Number of predictions in the bin.
     confidence
-        Their mean probability; None for an empty bin.
+        Mean probability of the predicted labels; None for an empty bin.
     accuracy
         Share of correct predictions.
     """
@@ -338,9 +350,9 @@ class Report:
     Attributes
     ----------
     records
-        Number of records before the newest request whose label arrived, all evaluated.
+        Number of evaluated records, which are those up to the newest request whose label arrived.
     answered
-        Evaluated records whose label was requested and arrived. In a pool, also records whose
+        Evaluated records whose requested label arrived. With `mode="pool"`, also records whose
         label was known before a request.
     waiting
         Evaluated records with an open request, imputed from answered requests.
@@ -360,20 +372,20 @@ class Report:
     cost
         Mean cost of a decision (`Decisions`); None without costs.
     committee_alone
-        Metrics of the committee without other experts; if predictions of another system are
-        evaluated, of the learner's own predictions. None if these are not known, as with
-        distributed scoring.
+        Metrics of the committee's own predictions, before stacking with other experts; of the
+        learner, if predictions of another system are evaluated. None if these predictions are
+        unavailable, as with distributed scoring.
     gain_alone
         Accuracy of `committee_alone` minus that of `committee`, with the interval of the paired
         difference.
     anytime_accuracy
-        The accuracy with its confidence sequence: these intervals hold the accuracy at all times
-        together in 95 % of all runs.
+        The accuracy with its confidence sequence. In 95 % of all runs, the intervals at all times
+        contain the true accuracy simultaneously.
     left_out
-        Annotators whose labels the metrics leave out, as they disagree with the predictions more
-        often than the others' labels do (`AnnotatorErrors`).
+        Annotators whose labels are excluded from the metrics, because these labels disagree with
+        the predictions more often than those of others (`AnnotatorErrors`).
     accuracy_with_left_out
-        The accuracy with the labels of all annotators; None if no annotator is left out.
+        The accuracy from the labels of all annotators; None if no annotator is excluded.
     """
 
     records: int
@@ -394,7 +406,7 @@ class Report:
     gain_alone: Estimate | None = None
 
     def with_accuracy_of(self, other: "Report") -> "Report":
-        """Return a copy whose intervals of the accuracy contain those of `other`, too."""
+        """Return a copy whose accuracy intervals are extended to contain those of `other`."""
         accuracy, anytime = self.committee.accuracy, self.anytime_accuracy
         if accuracy is None or anytime is None:
             return self
@@ -454,9 +466,10 @@ def accuracy_drop(since_start: Report, recent: Report) -> Estimate | None:
 def make_report(
     tally: SufficientStats, labels: Sequence[Label], waiting: int, anytime_factor: float
 ) -> Report:
-    """Return the report of the sums `tally`, for classes `labels` and `waiting` open requests.
+    """Return the report computed from the sums `tally`.
 
-    The confidence sequence of the accuracy is `anytime_factor` times as wide as its interval.
+    `labels` are the classes, and `waiting` is the number of open requests. The confidence sequence
+    of the accuracy is `anytime_factor` times as wide as its interval.
     """
     answered = tally.n_records - tally.n_unlabelled
     judged = [_predictor_metrics(tally, j, answered) for j in range(len(PREDICTORS))]
@@ -510,11 +523,11 @@ def _predictor_metrics(tally: SufficientStats, predictor: int, answered: float) 
     sums = tally.sums
     n, K = tally.n_records, tally.n_classes
     cells, truth = _confusion_totals(tally, predictor), _true_class_totals(tally)
-    share = naive_share(float(sums["hits"][predictor]), answered)
+    share = naive_accuracy(float(sums["hits"][predictor]), answered)
     if cells is None or truth is None or not n or not answered:
         return PredictorMetrics(None, None, None, share)
     right = np.diag(cells)
-    falls = predictor == 0  # a mistake of the committee need not be one of another predictor
+    falls = predictor == 0  # another predictor may be right where the committee is wrong
     accuracy = LinearizedMetric(float(right.sum()) / n, np.full(K, 1.0 / n), np.zeros(K), falls)
     # For classes without an answered request, the size is only the committee's own guess.
     counted = (sums["seen"] > 0) & (truth > 0)
@@ -533,9 +546,10 @@ def _predictor_metrics(tally: SufficientStats, predictor: int, answered: float) 
 def _estimate_kappa(
     tally: SufficientStats, predictor: int, accuracy: LinearizedMetric, truth: np.ndarray
 ) -> Estimate | None:
-    """Return Cohen's kappa, (p_o - p_e) / (1 - p_e).
+    """Return Cohen's kappa, (p_o - p_e) / (1 - p_e), for the accuracy p_o.
 
-    p_e is the sum over classes of predicted share x true share.
+    p_e is the sum over classes of predicted share times true share; `truth` (K,) are the true
+    shares.
     """
     n = tally.n_records
     predicted = tally.sums["predicted"][predictor] / n

@@ -2,17 +2,19 @@
 
 For each record, the committee's probabilities P are the expectation of its label. If the label was
 requested and arrived, d = onehot(y) - P is the error of that expectation. A record requested with
-inclusion probability pi represents itself and v = 1/pi - 1 records without a request. So sums of
-v d estimate the unknown errors of these, and sums of v (v + 1) d dᵀ estimate the variance of that
-estimate (Horvitz and Thompson 1952). For every metric used here, a record's residual is
+inclusion probability pi represents itself and v = 1/pi - 1 records without a request. So the sum of
+v d estimates the sum of the unknown errors of these records. The sum of v (v + 1) d dᵀ estimates
+the variance of this estimate (Horvitz and Thompson 1952). For every metric used here, a record's
+residual is
 
     r = t[a] d[a] - w . d,        a: the class predicted for it,
 
-with t and w (K,) that depend on the metric alone, so that K x K sums serve all metrics.
+with t and w (K,) that depend on the metric alone, so that the same K x K sums give all metrics.
 
-`UnlabelledSums` holds the same sums over records that were scored elsewhere and not requested.
-For these records, metrics need only expectations by their probabilities: O(K²) numbers per batch,
-however many records it has. The baselines' predictions are added where the labels are known.
+`UnlabelledSums` has the same sums over records that another process scored and did not request. For
+these records, metrics need only the expectations from the predicted probabilities: O(K²) numbers
+per batch, regardless of the number of records. The process that has the labels adds the predictions
+of the baselines.
 """
 
 import math
@@ -42,11 +44,11 @@ __all__ = [
 ]
 
 PREDICTORS = ("committee", "repeat_last", "majority", "committee_alone")
-"""Evaluated predictors: the predictions, the two baselines, which predict the newest and the most
-frequent known label, and the committee without other experts."""
+"""Evaluated predictors: the learner's predictions; two baselines, which predict the newest and the
+most frequent known label; and the committee without other experts."""
 
 BINS = 10
-"""Bins of equal width in the reliability curve."""
+"""Number of bins of equal width in the reliability curve."""
 
 LEAST_PROBABILITY = 1e-7
 """Lower bound of probabilities in log loss, about the difference from 1 that float32 resolves."""
@@ -61,25 +63,25 @@ MEAN_COLUMNS = (
     "shift",  # sum of v r
     "first",  # sum of v (v + 1) r
     "second",  # sum of v (v + 1) r²
-    "model",  # sum of 1/pi - 1 times the variance of the value that P expects
+    "model",  # sum of 1/pi - 1 times the variance of the value, expected from P
     "confidence",  # sum of the predicted label's probability
-    "doubt",  # sum of 1/pi - 1 times the square of r that a mistake gives
+    "doubt",  # sum of 1/pi - 1 times r² if the prediction were wrong
 )
 
 _SHAPES = {
     "counts": "4",  # records, answered, sum of v, sum of v (v + 1)
-    "hits": "J",  # right among the answered
+    "hits": "J",  # number of correct predictions among the answered
     "seen": "K",  # labels among the answered
     "predicted": "JK",
     "cells": "JKK",  # predicted, true: counts where the label is known, sums of P elsewhere
     "cells_shift": "JKK",  # sums of v d
-    "truth": "K",  # cells, also where nothing was predicted
+    "truth": "K",  # as cells, summed over all records, with or without a prediction
     "truth_shift": "K",
     "first": "K",  # sums of v (v + 1) d
-    "first_own": "JK",  # the same of d[a] alone, by a
+    "first_own": "JK",  # sums of v (v + 1) d[a], by predicted class a
     "second": "KK",  # sums of v (v + 1) d dᵀ
     "second_own": "JKK",  # sums of v (v + 1) d[a] d, by a
-    "model": "KK",  # sum of 1/pi - 1 times the covariance of d that P expects
+    "model": "KK",  # sum of 1/pi - 1 times the covariance of d, expected from P
     "model_own": "JKK",
     "represented": "JKK",  # sums of (1/pi - 1) P, by a
 }
@@ -105,9 +107,10 @@ class EvaluatedRecords:
     P
         float64 (n, K), the committee's probabilities on arrival; all 0 before the first label.
     predicted
-        int64 (n, 4), the class that each of `PREDICTORS` gave, -1 for none.
+        int64 (n, 4), the class index predicted by each of `PREDICTORS`; -1: no prediction.
     truth
-        int64 (n,), the class index; -1 if the label was not requested or will never arrive.
+        int64 (n,), the class index of the label; -1 if the label was not requested or will never
+        arrive.
     others
         float64 (n,), how many records without a request each requested record represents: 1/pi - 1
         for inclusion probability pi.
@@ -245,10 +248,11 @@ def _one_hot(codes: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 MOST = 256
-"""Largest number of batches that wait for labels before neighbouring batches are merged."""
+"""If more batches than this wait for labels, neighbouring batches are merged."""
 
 FINEST = 10
-"""Neighbouring batches are merged if all newer batches have this many times as many records."""
+"""Two neighbouring batches are merged if all newer batches have at least this many times as many
+records."""
 
 _MEANS = [
     MEAN_COLUMNS.index(name)
@@ -265,7 +269,7 @@ class UnlabelledSums:
     classes
         The labels of the classes of `tally`.
     tally
-        Sums for the predictions; the other predictors are missing.
+        Sums for the learner's predictions; those of the other `PREDICTORS` are 0.
     """
 
     classes: list[Label]
@@ -275,7 +279,7 @@ class UnlabelledSums:
     def from_scored(
         cls, scored: Scored, asked: Sequence[int], block: int, chances: np.ndarray | None = None
     ) -> "UnlabelledSums":
-        """Return sums over the records of `scored` except the requested rows `asked`.
+        """Return sums over the records of `scored`, except requested records at indices `asked`.
 
         `chances` (n,) are the inclusion probabilities of the records; None: 1 / `block` for each. A
         record represents at most `block` records.
@@ -352,8 +356,8 @@ class UnlabelledSums:
     ) -> SufficientStats:
         """Return the sums with class i renumbered to `codes[i]`, for `n_classes` classes.
 
-        `baselines` are the indices of the classes that the two baselines predict for all these
-        records; -1: none.
+        `baselines` are the class indices that the two baselines predict for all these records; -1:
+        no prediction.
         """
         places, K = np.asarray(codes, dtype=np.intp), len(codes)
         whole, own = SufficientStats(n_classes), self.tally
@@ -378,11 +382,11 @@ class UnlabelledSums:
 
 
 class BatchSums:
-    """Sums over batches of records, in order, which wait until the batches are complete.
+    """Queue of sums over batches of records, which wait until their batches are complete.
 
-    A batch is complete when all its label requests are answered or expired. One open request delays
-    its batch and all later ones. If many batches wait, neighbours are merged, older ones into
-    larger groups. So n batches take O(log n) sums (exponential histograms, Datar, Gionis, Indyk and
+    A batch is complete when all its label requests are answered or expired. An open request also
+    delays all later batches. If many batches wait, neighbours are merged, older ones into larger
+    groups. So n batches take O(log n) sums (exponential histograms, Datar, Gionis, Indyk and
     Motwani 2002).
     """
 
@@ -413,11 +417,10 @@ class BatchSums:
         self._waiting = kept
 
     def complete_batches(self, n_final: int) -> tuple[int, float]:
-        """Return the `end` of the newest complete batch, and the number of complete records.
+        """Return the `end` of the newest complete batch, and the records of all complete batches.
 
-        The second number counts the records of all complete batches.
-
-        `n_final` is the number of the first record whose label may still arrive.
+        Both are numbers of records: `end` as in `add`, 0 without a complete batch. `n_final` is the
+        number of the first record whose label may still arrive.
         """
         number, records = 0, 0.0
         for end, tally in self._iterate_complete_batches(n_final):
@@ -434,10 +437,10 @@ class BatchSums:
         return n_final if not ends or ends[-1] <= n_final else self.complete_batches(n_final)[0]
 
     def count_oldest_batches(self, first: int, records: float, limit: int) -> tuple[int, int]:
-        """Return how many oldest batches have `records` records together, and the last one's `end`.
+        """Return how many oldest batches have `records` records in total, and their last `end`.
 
-        The records are numbered from `first` on. Batches with the record `limit` or newer ones are
-        not counted.
+        `first` is the number of the first record of these batches. Batches that end after the
+        record number `limit` are not counted.
         """
         start, n = first, 0
         for end, tally in self._waiting:
@@ -466,7 +469,7 @@ class BatchSums:
         return takewhile(lambda one: one[0] <= n_final, self._waiting)
 
     def state(self, first: int) -> tuple[list[int], Arrays]:
-        """Return the state for `resume`: record numbers relative to `first`, and arrays."""
+        """Return the state for `resume`: batch ends relative to `first`, and arrays by name."""
         arrays = {
             f"block{i}.{name}": array
             for i, (_, tally) in enumerate(self._waiting)
@@ -475,7 +478,11 @@ class BatchSums:
         return [end - first for end, _ in self._waiting], arrays
 
     def resume(self, ends: Sequence[int], arrays: Arrays) -> None:
-        """Restore the state from the result of `state`; records are numbered from 0 then."""
+        """Restore the state that `state(first)` returned.
+
+        `ends` are the record numbers at which the batches end, relative to `first`: the record
+        `first` has the number 0 afterwards.
+        """
         self._waiting.clear()
         for i, end in enumerate(ends):
             own: dict[str, Any] = {

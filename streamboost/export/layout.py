@@ -20,10 +20,11 @@ from streamboost.storage import Arrays, decode_sealed, encode_sealed
 __all__ = ["LAYOUT", "TABLES", "RecordLayout", "encode", "read_layout"]
 
 LAYOUT = "streamboost.layout"
-"""Name of the metadata with the layout, as JSON."""
+"""Metadata key of an exported file; the value is the layout as JSON."""
 
 TABLES = "streamboost.tables"
-"""Name of the metadata with the arrays of the layout, a sealed file: compressed, in base64."""
+"""Metadata key of an exported file; the value is the layout's arrays as a sealed file, compressed
+with zlib and encoded in base64."""
 
 _FORMAT = 1
 """Version of the layout's JSON; no other version is read."""
@@ -62,9 +63,9 @@ class RecordLayout:
     def encode(self, records: Sequence[Mapping[str, Any]]) -> np.ndarray:
         """Return the rows of `records`, float32 (n, D), NaN where a value is missing.
 
-        Records are decoded JSON objects in the order of their arrival. If a field is a time, a
-        column has the seconds since the record before, also across calls. All other columns depend
-        on the record only. Fields that the committee does not use are ignored.
+        Records are decoded JSON objects in the order of their arrival. If a field is a time, one
+        column has the seconds since the preceding record, which may be of an earlier call. All
+        other columns depend on the record only. Fields that the committee does not use are ignored.
 
         Raises
         ------
@@ -112,7 +113,7 @@ class RecordLayout:
         return rows[:, : self.n_features]
 
     def to_metadata(self) -> dict[str, str]:
-        """Return the layout as text by name, for the metadata of an exported file."""
+        """Return the layout as a mapping from key to text, for the metadata of an exported file."""
         state, tables = (None, {}) if self.features is None else self.features.state()
         document = {
             "format": _FORMAT,
@@ -135,7 +136,7 @@ class RecordLayout:
         """Create a layout from the metadata of an exported file.
 
         With ONNX Runtime, the metadata is `session.get_modelmeta().custom_metadata_map`. `encoders`
-        loads the sentence encoders of texts. None: their paths are relative to the current folder.
+        loads the sentence encoders of text fields; None: from paths relative to the current folder.
         An encoder may be a function, whose module is imported: read layouts of trusted files only.
 
         Raises
@@ -197,17 +198,18 @@ def encode(records: Sequence[Mapping[str, Any]], layout: RecordLayout) -> np.nda
 
 
 def read_layout(path: Path | str, encoders: SentenceEncoders | None = None) -> RecordLayout:
-    """Return the layout in the exported file at `path`, of any format.
+    """Read the record layout (columns and record encoder) from the exported file at `path`.
 
-    `encoders` is as in `RecordLayout.from_metadata`, whose errors are raised, too. An ONNX file
-    needs the package onnx.
+    The file format is detected from the content. `encoders` is as in `RecordLayout.from_metadata`.
 
     Raises
     ------
     ConfigurationError
-        If the package onnx is missing.
+        If the file is an ONNX model, and the package onnx is missing.
     ModelFileError
-        If the file cannot be read.
+        If the file cannot be read, or as in `RecordLayout.from_metadata`.
+    StateError
+        As in `RecordLayout.from_metadata`.
     """
     path = Path(path)
     try:

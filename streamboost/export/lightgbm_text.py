@@ -22,8 +22,8 @@ _WORD = 32
 def to_lightgbm(model: TreeModel, metadata: Mapping[str, str] | None = None) -> str:
     """Return `model` in LightGBM's text format, version 4.
 
-    Tree i of the model becomes K trees of one iteration, which share their nodes; the k-th has the
-    leaf values of class k. The first iteration has the `base`. LightGBM adds up the same numbers in
+    Tree i of the model becomes K trees of one iteration, with equal nodes; the k-th has the leaf
+    values of class k. The first iteration has the base scores. LightGBM adds up the same numbers in
     the same order, so that its raw scores have the same bits.
 
     The file has an objective if LightGBM has the link: "multiclass" for softmax at temperature 1,
@@ -69,7 +69,7 @@ def _objective_lines(model: TreeModel) -> list[str]:
 
 
 def _feature_names(model: TreeModel) -> Sequence[str]:
-    """Return names without the characters that LightGBM does not support."""
+    """Return unique names of the columns, without the characters that LightGBM does not support."""
     if not model.columns:
         return [f"Column_{f}" for f in range(model.n_features)]
     names = [re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII) for name in model.columns]

@@ -12,8 +12,8 @@ from streamboost.export.trees import ExportedTree, split_forest
 __all__ = ["MOST_MEMBERS", "to_onnx"]
 
 MOST_MEMBERS = 1_000
-"""Largest number of categories on one side of a split: each needs a node, and ONNX Runtime follows
-their chain by recursion."""
+"""Largest number of categories on one side of a split. Each category needs an ONNX node, and ONNX
+Runtime evaluates the chain of these nodes by recursion."""
 
 _ML, _AI, _IR = 3, 17, 8
 """Versions of ONNX's operators for machine learning, of its other operators, and of the file."""
@@ -40,9 +40,9 @@ def to_onnx(
     and a fine part, and each class has two targets. The sums of the coarse parts are exact, and
     the error of a score is about 2e-12 of the largest score at 400 trees.
 
-    `metadata` is stored as the file's properties. `decision` has "costs" float64 (K, K), the rows
-    for true classes, or "threshold" float64 (K,), with 0 for classes without a threshold
-    (`Decisions`).
+    `metadata` is stored as the file's properties. `decision` has one key: "costs", float64 (K, K)
+    with one row per true class; or "threshold", float64 (K,), the least probability to decide on
+    each class, 0 for classes without a threshold (`Decisions`).
 
     Raises
     ------
@@ -127,7 +127,7 @@ class _Graph:
 
 
 def _add_scores(graph: _Graph, X: str, model: TreeModel) -> str:
-    """Add the trees and the base; return the name of the scores float64 (n, K)."""
+    """Add nodes for the trees and the base scores; return the name of the scores, (n, K)."""
     K = len(model.classes)
     trees = list(split_forest(model.forest))
     parts = graph.add(
@@ -254,7 +254,7 @@ def _add_label(graph: _Graph, scores: str, classes: np.ndarray) -> None:
 
 
 def _add_probabilities(graph: _Graph, scores: str, model: TreeModel) -> str:
-    """Add the link, as in `streamboost.boosting.links`; return the name of its output."""
+    """Add the nodes of the link, as in `streamboost.boosting.links`; return the output's name."""
     logits = graph.add("Div", [scores, graph.constant(np.float64(model.temperature))])
     if model.link == "sigmoid":
         logits = _add_log_sigmoid(graph, logits)
@@ -264,7 +264,10 @@ def _add_probabilities(graph: _Graph, scores: str, model: TreeModel) -> str:
 
 
 def _add_log_sigmoid(graph: _Graph, s: str) -> str:
-    """Add min(s, 0) - log(1 + exp(-|s|)); ONNX Runtime has no Softplus of float64."""
+    """Add nodes for min(s, 0) - log(1 + exp(-|s|)), and return the output's name.
+
+    ONNX Runtime has no Softplus of float64.
+    """
     least = graph.add("Min", [s, graph.constant(np.float64(0.0))])
     small = graph.add("Exp", [graph.add("Neg", [graph.add("Abs", [s])])])
     rest = graph.add("Log", [graph.add("Add", [small, graph.constant(np.float64(1.0))])])
@@ -272,7 +275,7 @@ def _add_log_sigmoid(graph: _Graph, s: str) -> str:
 
 
 def _add_decision(graph: _Graph, P: str, decision: Mapping[str, np.ndarray]) -> None:
-    """Add the index of the decided class, as in `streamboost.evaluation.decisions`."""
+    """Add nodes for the index of the decided class, as in `streamboost.evaluation.decisions`."""
     zero = graph.constant(np.float64(0.0))
     possible = graph.add("Greater", [P, zero])
     if "costs" in decision:
@@ -296,7 +299,7 @@ def _add_decision(graph: _Graph, P: str, decision: Mapping[str, np.ndarray]) -> 
 
 
 def _add_any(graph: _Graph, mask: str) -> str:
-    """Add whether any value of each row of `mask` (n, K) is true, (n, 1)."""
+    """Add nodes for the row-wise any of `mask` (n, K); return the name of the output (n, 1)."""
     numbers = graph.add("Cast", [mask], to=graph.onnx.TensorProto.INT64)
     most = graph.add("ReduceMax", [numbers], axes=[1], keepdims=1)
     return graph.add("Cast", [most], to=graph.onnx.TensorProto.BOOL)

@@ -25,8 +25,9 @@ class ExportedTree:
     left, right
         Children of each node, int64 (n,). A negative child i is leaf ~i.
     members
-        By node that splits categories: the categories that go left, float32, ascending. All other
-        values, missing ones too, go right. The children are swapped if the forest has them left.
+        Mapping from each node that splits categories to the categories that go left, float32,
+        ascending. All other values and missing values go right. If the forest sends missing values
+        left, the children are swapped.
     gain
         Gain of each node's split per record, float32 (n,).
     values
@@ -69,9 +70,9 @@ def split_forest(forest: Forest) -> Iterator[ExportedTree]:
 def _build_tree(
     forest: Forest, inner: np.ndarray, leaves: list[int], places: dict[int, int]
 ) -> ExportedTree:
-    """Build the tree of the forest's nodes `inner` and of its `leaves`.
+    """Return the tree of the forest's nodes `inner` and of its `leaves`.
 
-    `places` maps their indices in the forest to those in the tree.
+    `places` maps the indices of nodes in the forest to those in the tree; leaf i is node ~i.
     """
     nodes = forest.nodes[inner]
     left, right = (
@@ -101,8 +102,8 @@ def _build_tree(
 
 
 def _categories_of_node(forest: Forest, node: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the categories of the feature of `node`, and whether each of them goes left."""
-    table = forest.categories
+    """Return the categories of the feature of `node`, and a mask of those that go left."""
+    table = forest.category_codes
     at = int(np.searchsorted(table.features, forest.nodes["feature"][node]))
     own = slice(int(table.start[at]), int(table.start[at + 1]))
     codes = table.codes[own]

@@ -12,13 +12,12 @@ from streamboost.storage import Arrays
 __all__ = ["MOST_VALUES", "CategoryEncoder", "as_category"]
 
 MOST_VALUES = 65_536
-"""Largest number of values of a field that are counted. Later values are treated as rare, so that
-values that occur only once cannot fill the memory."""
+"""Largest number of distinct values of a field that are counted. Further values are treated as
+rare, so that values that occur only once cannot fill the memory."""
 
 _SET = 253
-"""Largest number of categories with a code of their own. Trees split up to 254 codes, and rare
-categories share one.
-"""
+"""Largest number of categories with their own code. Trees support 254 codes, one of which is shared
+by all rare categories."""
 
 _RARE = 0.0
 _LONGEST = 256
@@ -27,7 +26,7 @@ _RATED_CLASSES = 16
 """Largest number of classes with a rate column. Only the first classes learned have one."""
 
 _PRIOR = 10.0
-"""Number of labels that the rate over all categories counts as in a category's smoothed rate."""
+"""Weight of the rate over all categories in a category's smoothed rate, as a number of labels."""
 
 
 def as_category(value: Any) -> str | None:
@@ -54,10 +53,12 @@ def as_category(value: Any) -> str | None:
 class CategoryEncoder(ColumnEncoder):
     """Encoder of a categorical field: a column of codes, and class rates for many categories.
 
-    A value gets its own code after `min_frequency` labels, for the first 253 values. Other values
-    share the code 0. If there are more values, each class gets a column of target encoding: the
-    running rate of the class among the labels of the value, shrunk towards the rate of all values
-    (Micci-Barreca 2001). The rate of a record never includes its own label.
+    The first 253 values with `min_frequency` labels each get their own code. All other values share
+    the code 0. If there are more than 253 such values, each class gets a column of target encoding:
+    the running rate of the class among the labels of the value, shrunk towards the rate of all
+    values (Micci-Barreca 2001). The rate of a record never includes its own label.
+
+    `name` is the field's name, and `place` the index of its value in a record's values.
     """
 
     is_static = False
@@ -80,7 +81,7 @@ class CategoryEncoder(ColumnEncoder):
         self._classes: list[Hashable] = []
 
     def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """Fill this encoder's columns in `X` (n, D); return how many values were unreadable."""
+        """Write the columns of n records into `X` (n, D); count the unreadable values by field."""
         unreadable: Counter[Hashable] = Counter()
         rows, codes, place, column = self._rows, self._codes, self._place, self.columns[0]
         for i, value in enumerate(values):
@@ -96,7 +97,7 @@ class CategoryEncoder(ColumnEncoder):
         return unreadable
 
     def _class_rates(self, row: int | None) -> np.ndarray:
-        """Return the smoothed rate of each class (n,) among the labels of one category.
+        """Return the smoothed rate of each class with a rate column, for the labels of a category.
 
         `row` is the index of the category in the table of counts; None: a new category.
         """
@@ -168,7 +169,7 @@ class CategoryEncoder(ColumnEncoder):
             self._rates.append(self._layout.add_column(f"{self._name}: rate of {label}"))
 
     def set_classes(self, classes: Sequence[Hashable]) -> None:
-        """Set the known classes, in the order of their first label: new ones are at the end."""
+        """Set the known classes, in the order of their first label: new classes are at the end."""
         self._classes = list(classes)
         wanted = min(len(classes), _RATED_CLASSES)
         if wanted > self._counts.shape[1]:

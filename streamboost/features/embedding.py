@@ -25,12 +25,12 @@ class EmbeddingEncoder(VectorEncoder):
     Parameters
     ----------
     layout
-        Columns of all fields, to which this encoder's are appended.
+        Columns of all fields, to which this encoder's columns are appended.
     name, place
-        Name of the field, and index of its value.
+        Name of the field, and index of its value in a record's values.
     field
         The field, with an encoder. If its size is None, the sentence encoder is loaded at once,
-        otherwise when it is needed.
+        otherwise when it is first used.
     encoders
         Loader of the sentence encoder.
 
@@ -63,7 +63,7 @@ class EmbeddingEncoder(VectorEncoder):
 
     @property
     def encoder(self) -> SentenceEncoder:
-        """The sentence encoder, which is loaded when it is needed first."""
+        """The sentence encoder, which is loaded on first use."""
         if self._loaded is None:
             found = self._load()
             if found.size != len(self.columns):
@@ -84,8 +84,8 @@ class EmbeddingEncoder(VectorEncoder):
     def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
         """Write the vectors of n records' texts into `X` (n, D), which is NaN before.
 
-        Returns, by field, the number of values that are no text, if no text encoder counts them,
-        and of texts whose vector is not finite.
+        Returns a count by field: the texts whose vector is not finite and, unless the field also
+        has a text encoder, which counts them, the values that are no text.
 
         Raises
         ------
@@ -124,7 +124,7 @@ class EmbeddingEncoder(VectorEncoder):
             )
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the columns, and the SHA-256 of the sentence encoder's files."""
+        """Return the column indices and the SHA-256 of the sentence encoder's files; no arrays."""
         return {"columns": self.columns, "digest": self.encoder.digest}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:

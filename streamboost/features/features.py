@@ -84,7 +84,7 @@ class Features:
         self._layout = ColumnLayout()
         self._numbers = NumberEncoder(self._layout)
         self.fixed = True
-        """Whether a row depends only on the record's values."""
+        """Whether a row depends only on the record's values, not on labels or earlier records."""
         self._texts: TextEncoder | None = None
         self._encoders: dict[str, ColumnEncoder] = {"numbers": self._numbers}
         for name, given in fields.items():
@@ -130,7 +130,7 @@ class Features:
 
     @property
     def order_columns(self) -> list[int]:
-        """Indices of the columns that depend on the record before: the seconds since then."""
+        """Indices of the columns with the seconds since the preceding record."""
         return [one.columns[-1] for one in self._encoders.values() if isinstance(one, TimeEncoder)]
 
     def add_field(self, name: Hashable, field: Field) -> None:
@@ -173,7 +173,7 @@ class Features:
     def encode_arrivals(self, values: Sequence[Values]) -> np.ndarray:
         """Observe arriving records, given their `values`, and return their rows, float32 (n, D).
 
-        A record's values may end before the fields that were added last, which are missing then.
+        A record may lack the values of the fields added last, which are then missing values.
         """
         values = self._append_missing_values(values)
         X = self._new_rows_of_nan(len(values))
@@ -187,13 +187,13 @@ class Features:
         return X
 
     def observe(self, values: Values) -> None:
-        """Observe an arriving record, whose row was computed by `encode` before."""
+        """Update the encoders with an arriving record, whose row `encode` has already computed."""
         values = self._append_missing_values([values])[0]
         for encoder in self._encoders.values():
             encoder.observe(values)
 
     def encode(self, values: Sequence[Values]) -> np.ndarray:
-        """Return the rows float32 (n, D) of records, given their `values`; change no state."""
+        """Return the rows of records, float32 (n, D), given their `values`; change no state."""
         values = self._append_missing_values(values)
         X = self._new_rows_of_nan(len(values))
         for encoder in self._encoders.values():
@@ -236,7 +236,7 @@ class Features:
         return k
 
     def categories_only(self, values: Values) -> Values | None:
-        """Return `values` with all but the categories set to None; `correct_label` needs no others.
+        """Return `values` with None for all fields but categories, as `correct_label` needs them.
 
         Returns None if there are no categorical fields.
         """
@@ -283,7 +283,7 @@ class Features:
     ) -> "Features":
         """Create an encoder from the result of `state`; `encoders` as in the constructor.
 
-        Sentence encoders are loaded when they are needed first.
+        Sentence encoders are loaded on first use.
         """
         features = cls(dict(about["fields"]), table_bytes=about["table_bytes"], encoders=encoders)
         features.resume(about, arrays)
@@ -291,18 +291,18 @@ class Features:
 
     @property
     def encoders_without_digest(self) -> list[str]:
-        """Names of the sentence encoders whose files are unknown: functions."""
+        """Names of the sentence encoders without a digest of their files, which are functions."""
         found = [one for one in self._encoders.values() if isinstance(one, EmbeddingEncoder)]
         return sorted({one.encoder_name for one in found if one.encoder.digest is None})
 
     def refuse_other_encoders(self) -> None:
-        """Raise StateError if a sentence encoder is not that of the restored state."""
+        """Raise StateError if the files of a sentence encoder differ from the restored state."""
         for encoder in self._encoders.values():
             if isinstance(encoder, EmbeddingEncoder):
                 encoder.refuse_other_encoder()
 
     def resume(self, about: dict[str, Any], arrays: Arrays) -> None:
-        """Set the state to one that an encoder with the same fields returned."""
+        """Set the state to the result of `state` of an encoder with the same fields."""
         self._classes = {label: k for k, label in enumerate(about["classes"])}
         self.unreadable = Counter(dict(about["unreadable"]))
         self._layout.names[:] = about["names"]

@@ -1,4 +1,4 @@
-"""Field types: what kind of values a field of the records has, with options."""
+"""Field types: the kind of values of a record field, with options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,16 +32,16 @@ class Field:
         "number" (also as text, and true and false), "category", "text", "time" (ISO 8601, or
         seconds or milliseconds since the epoch) or "vector" (a list of numbers).
     min_frequency
-        Least number of labels of a category; rarer categories share one code.
+        Number of labels from which a category has its own code; rarer categories share one code.
     size
-        Number of numbers in a vector. Optional with an encoder, which then must have this size.
+        Length of a vector. Optional with an encoder, whose vectors then must have this length.
     zone
         Time zone of times without an offset, and of the hour and day columns.
     encoder
         Sentence encoder of a text: a file or folder with an ONNX model and its `tokenizer.json`, or
         "module:function". None: the text has no vector.
     text
-        Whether the words of a text with an encoder are learned, too.
+        Whether linear models also learn from the words of the text; False requires an encoder.
 
     Raises
     ------

@@ -37,10 +37,10 @@ RARE = 2
 """`min_frequency` of a category with many values."""
 
 _ENOUGH = 20
-"""Least number of values to decide that nearly all differ."""
+"""Least number of values of a field to decide that it is an identifier, as nearly all differ."""
 
 _SOME = 5
-"""Least number of values to decide this if the name of the field suggests an identifier."""
+"""Least number of values for this decision if the name of the field suggests an identifier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class InferredFields:
 
     Attributes
     ----------
-    fields : the fields to learn from by their paths, in order of appearance
-    reasons : short reason for each type, and for each field that is left out
+    fields : mapping from the path of each field to learn from to its type, in order of appearance
+    reasons : mapping from path to a short reason for the type, or for leaving the field out
     """
 
     fields: dict[str, Field]
@@ -73,10 +73,10 @@ def infer_fields(
     Parameters
     ----------
     records : records as parsed from JSON
-    reserved : paths that are used otherwise, such as the id; they get neither a type nor a reason
+    reserved : paths with another use, such as the id; they get neither a type nor a reason
     exclude : paths to leave out, with all nested fields; a list of numbers is left out, too, if one
         of its positions is reserved or excluded
-    named : fields of known type by path; if absent from all records, they are added in this order
+    named : mapping from path to the configured type; fields absent from all records are appended
 
     >>> found = infer_fields([{"id": 1, "amount": 3.5, "note": "so far so good"}], reserved=["id"])
     >>> [(name, field.kind) for name, field in found.fields.items()]
@@ -139,7 +139,7 @@ def _count_records_with_nested_fields(
 
 
 def _named_field_reason(path: str, field: Field, records: Sequence[Mapping[str, Any]]) -> str:
-    """Return the text that says why a field has a configured type.
+    """Return the reason for the type of a field that the configuration file names.
 
     The text has the number of values in `records` that do not fit this type.
     """

@@ -14,7 +14,7 @@ Values = tuple[Any, ...]
 """Raw values of a record, in the order of the fields; None for a missing value."""
 
 ALL_READ: Counter[Hashable] = Counter()
-"""Result of `ColumnEncoder.fill` without unreadable values; do not modify it."""
+"""Result of `ColumnEncoder.write_columns` without unreadable values; do not modify it."""
 
 
 def is_missing(value: Any) -> bool:
@@ -28,7 +28,10 @@ def is_missing(value: Any) -> bool:
 
 
 class ColumnLayout:
-    """Names and kinds of all columns; columns are appended, never removed or reordered."""
+    """Names and kinds of all columns; columns are appended, never removed or reordered.
+
+    `categorical` has the indices of the categorical columns.
+    """
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -65,7 +68,7 @@ class ColumnEncoder:
     def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
         """Write this encoder's columns of n records into `X` (n, D), which is NaN before.
 
-        Returns, by field, the number of values that are not of the field's type.
+        Returns a mapping from field to the number of values that are not of the field's type.
         """
         raise NotImplementedError
 
@@ -86,7 +89,7 @@ class ColumnEncoder:
         """Merge the class of index `before` into the class of index `k`; None removes the class."""
 
     def set_classes(self, classes: Sequence[Hashable]) -> None:
-        """Set the known classes, in the order of their first label: new ones are at the end."""
+        """Set the known classes, in the order of their first label: new classes are at the end."""
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""

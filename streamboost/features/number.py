@@ -62,7 +62,7 @@ class NumberEncoder(ColumnEncoder):
         self.columns.append(self._layout.add_column(str(name)))
 
     def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """Fill this encoder's columns in `X` (n, D); return how many values were unreadable."""
+        """Write the columns of n records into `X` (n, D); count the unreadable values by field."""
         places = self._places
         if not places:
             return ALL_READ
@@ -104,7 +104,7 @@ def _contains_text(rows: Sequence[Sequence[Any]]) -> bool:
 def _are_float32(row: Sequence[Any]) -> bool:
     """Return True if all values in `row` are floats in the range of float32.
 
-    The result is False, too, if the first value is NaN. This is a fast check; after False the
-    caller converts the values with numpy.
+    The check is fast, but also False if the first value is NaN. If it is False, the caller converts
+    the values with numpy.
     """
     return {*map(type, row)} == _FLOATS and min(row) >= -_LARGEST and max(row) <= _LARGEST

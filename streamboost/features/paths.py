@@ -17,7 +17,8 @@ __all__ = [
 ]
 
 MOST_POSITIONS = 8
-"""Largest number of items of a list that `flatten` reads. Longer lists rarely hold fields."""
+"""Largest number of items of a list that `flatten` reads; items of longer lists are rarely fields.
+"""
 
 _DEEPEST = 8
 """Largest number of nested levels that `flatten` reads."""
@@ -54,9 +55,10 @@ def path_getter(path: str) -> Callable[[Mapping[str, Any]], Any]:
 def make_values_reader(
     paths: Sequence[str], hidden: Collection[str] = ()
 ) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """Return a function that gets a record's values at dotted paths; missing ones are None.
+    """Return a function that reads a record's values at dotted paths, None for missing values.
 
-    An object or a list is missing, too, if one of the paths `hidden` is nested in its path.
+    If a path in `hidden` is nested in one of `paths`, an object or list at that path is missing,
+    too.
     """
     holders = {path for path in paths if path_within(path, hidden) is not None}
     if not holders and not any("." in path for path in paths):
@@ -66,7 +68,7 @@ def make_values_reader(
 
 
 def _scalar_getter(path: str) -> Callable[[Mapping[str, Any]], Any]:
-    """Return a function that gets a record's value at `path`; None for an object or a list."""
+    """Return a function that reads a record's value at `path`; None for an object or a list."""
     get = path_getter(path)
     return lambda record: None if isinstance(value := get(record), dict | list) else value
 
@@ -96,7 +98,7 @@ def _value_at(container: Any, path: str, default: Any) -> Any:
 
 
 def is_null(record: Mapping[str, Any], path: str) -> bool:
-    """Return True if the value at `path` of a record is null, and False if it is absent.
+    """Return True if the record has a null value at `path`; False if the path is absent.
 
     >>> is_null({"a": {"b": None}}, "a.b"), is_null({"a": {}}, "a.b"), is_null({"a": 1}, "a")
     (True, False, False)
@@ -105,7 +107,7 @@ def is_null(record: Mapping[str, Any], path: str) -> bool:
 
 
 def remove_path(record: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Return a record without any value that `path` can name; `record` is not changed.
+    """Return a copy of `record` without all values at `path`, however its keys contain dots.
 
     An item of a list becomes None, so that the other items keep their positions.
 

@@ -1,4 +1,4 @@
-"""Time encoder: hour, weekday, day of the year, and the time since the previous record."""
+"""Time encoder: hour, weekday, day of the year, and the time since the preceding record."""
 
 import math
 from collections import Counter
@@ -54,7 +54,10 @@ def _is_decimal(text: str) -> bool:
 
 
 class TimeEncoder(ColumnEncoder):
-    """Encoder of a time field: hour, weekday, day of the year, seconds since the record before."""
+    """Encoder of a time field: hour, weekday, day of the year, seconds since the preceding record.
+
+    `zone` is the time zone of the first three columns, and of times without an offset.
+    """
 
     is_stateful = True
 
@@ -73,7 +76,7 @@ class TimeEncoder(ColumnEncoder):
             self._newest = moment.timestamp()
 
     def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """Fill this encoder's columns in `X` (n, D); return how many values were unreadable."""
+        """Write the columns of n records into `X` (n, D); count the unreadable values by field."""
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):
             given = value[self._place]

@@ -63,21 +63,27 @@ class FieldSample:
     """Statistics of the values of one field that are neither null nor empty."""
 
     n: int
+    """Number of values."""
     distinct: int
+    """Number of distinct values."""
     numbers: list[float]
-    """Numbers, including plain numbers in text, and true and false."""
+    """Numbers, including those in text (`is_plain_number`), and true and false."""
     whole: list[int] | None
     """The integers among the values; None if there are fractions or no integers."""
     plain: int
     """Number of numbers that are not text."""
     written: int
-    """Number of texts that some program reads as a number, plain or not."""
+    """Number of texts in the notation of a number, such as "1e0" and "007"."""
     leading_zeros: bool
+    """Whether more than 2 % of the values are numbers in text with zeros in front."""
     booleans: int
+    """Number of booleans."""
     times: int
     """Number of texts in ISO 8601."""
     n_texts: int
+    """Number of texts that are no plain number."""
     lists: list[list[float]]
+    """The values that are lists of numbers."""
     words: float
     """Mean number of words in a text."""
     since_1990: bool
@@ -148,7 +154,7 @@ def are_distinct(sample: FieldSample) -> bool:
 def name_suggests(meaning: str, path: str) -> bool:
     """Return True if the last name in `path` suggests `meaning`.
 
-    Meanings are "time", "code" and "identifier".
+    Meanings are "time", "identifier", "code", "amount" and "year".
 
     >>> name_suggests("identifier", "customer.cardNo"), name_suggests("time", "createdAt")
     (True, True)
@@ -159,7 +165,7 @@ def name_suggests(meaning: str, path: str) -> bool:
 
 
 def is_counter(numbers: Sequence[int]) -> bool:
-    """Return True if nearly all numbers rise from record to record."""
+    """Return True if nearly all numbers are greater than the number of the preceding record."""
     return sum(a < b for a, b in pairwise(numbers)) >= 0.98 * (len(numbers) - 1)
 
 
@@ -171,9 +177,9 @@ def have_equal_length(numbers: Sequence[int], least: int) -> bool:
 
 
 def is_evenly_spaced(numbers: Sequence[int]) -> bool:
-    """Return True if numbers are spread uniformly over a wide range, as random identifiers are.
+    """Return True if numbers are uniformly distributed over a wide range, as random identifiers.
 
-    The test is Kolmogorov-Smirnov at the level of 5 % (Kolmogorov 1933).
+    The test is that of Kolmogorov-Smirnov at the level of 5 % (Kolmogorov 1933).
     """
     ordered, n = sorted(numbers), len(numbers)
     low, high = ordered[0], ordered[-1]

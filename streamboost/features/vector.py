@@ -23,7 +23,7 @@ class VectorEncoder(ColumnEncoder):
     def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
         """Write the vectors of n records into `X` (n, D), which is NaN before.
 
-        Returns, by field, the number of values that are not a list of `size` numbers.
+        Returns a mapping from field to the number of values that are not a list of `size` numbers.
         """
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):

@@ -17,7 +17,7 @@ _FIRST, _SECOND = np.uint64(0x9E3779B1), np.uint64(0x85EBCA6B)
 
 
 def hash_words(texts: Sequence[str], n_buckets: int = 2**32) -> tuple[np.ndarray, np.ndarray]:
-    """Return hashes and counts of words and of pairs of neighbouring words in `texts`.
+    """Return the hashes of words and of pairs of neighbouring words in `texts`, with their counts.
 
     Equal words in different texts of the record have the same hash. If there are several texts,
     each word also has a second hash that depends on the text's position, as a word in a title is
@@ -26,7 +26,7 @@ def hash_words(texts: Sequence[str], n_buckets: int = 2**32) -> tuple[np.ndarray
     Returns
     -------
     hashes : int64 (n,), ascending, distinct, below `n_buckets`, a power of 2 up to 2^32
-    counts : float32 (n,)
+    counts : number of words or pairs of each hash, float32 (n,)
     """
     parts: list[np.ndarray] = []
     for place, text in enumerate(texts):

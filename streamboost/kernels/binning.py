@@ -11,7 +11,7 @@ _BLOCK = 256  # rows per block, whose values of a feature are compared with each
 
 @kernel
 def bin_values(X, cuts, offsets, missing, codes):
-    """Write the bin index of each value to `codes`; missing values get the index after the last.
+    """Write the bin index of each value to `codes`; the bin of missing values is after the last.
 
     Shapes: `X` float32 (n, D), C-order, NaN where missing; `cuts` float32, of which
     `cuts[offsets[f]:offsets[f + 1]]` belong to feature f, with `offsets` int64 (D + 1,); `missing`
@@ -45,11 +45,11 @@ def bin_values(X, cuts, offsets, missing, codes):
 
 @kernel
 def choose_cuts(values, cumulated_weight, max_bins, tail_sizes, cuts):
-    """Write at most `max_bins` - 1 cuts between sorted values to `cuts`; return their number.
+    """Choose at most `max_bins` - 1 cuts between sorted values; write them and return their number.
 
     Shapes: `values` float32 (m,), ascending, without NaN; `cumulated_weight` float64 (m,), the
-    cumulated weight; `tail_sizes` int64, the numbers of lowest and of highest distinct values to
-    cut off; `cuts` float32 (max_bins - 1,).
+    total weight up to each value; `tail_sizes` int64, the ranks of the tail cuts, counted in
+    distinct values from each end (`Bins.fit`); `cuts` float32 (max_bins - 1,), the output.
     """
     ends, n = np.empty(values.size, np.int64), 0
     for i in range(values.size - 1):  # the last index of each value except the largest

@@ -30,7 +30,7 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class _TraversalWorkspace(NamedTuple):
-    """Arrays for the traversal of trees by a chunk of rows, reused for all trees."""
+    """Arrays for sending a chunk of rows through trees, reused for all trees."""
 
     columns: np.ndarray  # float32 (D, CHUNK)
     stack: np.ndarray  # int64: nodes to visit
@@ -66,10 +66,10 @@ def allocate_workspace(n_features):
 
 @inner_kernel
 def load_rows(X, first_row, n_rows, workspace):
-    """Copy `n_rows` rows of `X` from `first_row` on into the workspace; count the vectors.
+    """Copy `n_rows` rows of `X` from `first_row` on into the workspace.
 
-    A vector has a fixed number of rows. Returns the number of vectors. Rows after the copied ones
-    in the last vector are undefined, and callers must ignore them.
+    Returns the number of vectors of `VECTOR` rows each. If the last vector is not full, its other
+    rows are undefined, and callers must ignore them.
     """
     columns = workspace.columns
     workspace.last[:] = -1
@@ -108,8 +108,9 @@ def _add_missing_rows_to_mask(column, mask):
 def _write_node_mask(nodes, node_index, column, n_vectors, last_tests, mask):
     """Write a bit mask of the rows in all vectors: 1 if the row goes left at the node.
 
-    `mask` still holds the mask of `last_tests[feature]`, the last node that split the same feature.
-    If both nodes have the same test, the mask is kept. This is frequent for features of few values.
+    On entry, `mask` is the mask of node `last_tests[feature]`, the last node that split the same
+    feature. If both nodes have the same threshold and send missing values to the same side, the
+    mask is kept. This is frequent for features of few values.
     """
     node = nodes[node_index]
     if last_tests[node.feature] >= 0:

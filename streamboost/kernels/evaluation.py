@@ -18,7 +18,7 @@ def add_to_label_sums(P, truth, others, counts, seen, labels, shift, first, seco
     Parameters
     ----------
     P, truth, others
-        float64 (n, K), int64 (n,) and float64 (n,), as in `EvaluatedRecords`.
+        Fields of `EvaluatedRecords`: float64 (n, K), int64 (n,) and float64 (n,).
     counts, seen, labels, shift, first, second, model
         Sums to update: "counts", "seen", "truth", "truth_shift", "first", "second" and "model" of
         `SufficientStats.sums`.
@@ -71,9 +71,9 @@ def add_to_class_sums(
     Parameters
     ----------
     P, predicted, truth, others
-        float64 (n, K), int64 (n, J), int64 (n,) and float64 (n,), as in `EvaluatedRecords`.
+        Fields of `EvaluatedRecords`: float64 (n, K), int64 (n, J), int64 (n,) and float64 (n,).
     hits
-        Sums to update: the correct predictions of each predictor. The remaining arguments are
+        Sum to update: the correct predictions of each predictor. The remaining arguments are
         updated too. They are the other sums of `SufficientStats`, in the order of `_BY_PREDICTED`.
     """
     n, K = P.shape

@@ -120,10 +120,10 @@ def train_logistic(X, y, weight, prior, strength, n_iterations, tolerance, weigh
     strength
         Inverse of the regularization strength; scikit-learn's C.
     n_iterations, tolerance
-        Limit of the iterations; they end before where no element of the gradient exceeds
+        Largest number of iterations. Training ends earlier if no element of the gradient exceeds
         `strength * tolerance`.
     weights
-        The start, overwritten with the result.
+        Initial weights, overwritten with the result.
     """
     n_rows, n_features = X.shape
     n_classes = weights.shape[1]
@@ -173,11 +173,12 @@ def train_logistic(X, y, weight, prior, strength, n_iterations, tolerance, weigh
 
 @kernel
 def predict_logistic(X, use, weights, columns, log_probabilities):
-    """Write the log probabilities of the classes for the rows of `X` (n, D) that `use` (n,) has.
+    """Write class log probabilities of the rows of `X` (n, D) for which `use` bool (n,) is True.
 
-    `log_probabilities` float64 (n, K) has probabilities before. The classes of the regression have
-    the indices `columns` int64 (C,), and share the sum of their earlier probabilities. `weights`
-    float32 (D, C) are as in `train_logistic`. A row's result does not depend on the others.
+    On entry, `log_probabilities` float64 (n, K) has other log probabilities. `columns` int64 (C,)
+    are the indices of the regression's classes. The sum of their probabilities stays the same, and
+    is divided among them by the regression. `weights` float32 (D, C) are as in `train_logistic`.
+    The result of a row does not depend on other rows.
     """
     scores = np.empty(weights.shape[1], dtype=np.float32)
     for i in range(X.shape[0]):

@@ -9,7 +9,7 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["predict_neighbours"]
+__all__ = ["write_neighbour_predictions"]
 
 _BY_LEAVES = 5
 _TOGETHER = 64  # rows of a block, which is skipped if none of its rows is more similar
@@ -157,7 +157,7 @@ def _write_class_shares(y, weight, n_rows, newest, shares):
 
 
 @kernel
-def predict_neighbours(
+def write_neighbour_predictions(
     rows,
     y,
     weight,
@@ -168,9 +168,9 @@ def predict_neighbours(
     X,
     row_leaves,
     columns,
-    root,
-    mismatch,
-    rate,
+    weight_roots,
+    mismatch_distances,
+    column_scales,
     log_probabilities,
 ):
     """Write class log probabilities of the rows `X`, from the labels of similar labelled rows.
@@ -178,35 +178,37 @@ def predict_neighbours(
     Parameters
     ----------
     rows, y, weight, leaves
-        Ring buffer of labelled rows, by column: float32 (D, size), with classes int64 (size,),
-        weights float64 (size,), and leaves uint8 (T, size) of T trees, at most 255.
+        Ring buffer of labelled rows: features float32 (D, size), one row per column of the data;
+        classes int64 (size,); weights float64 (size,); leaves uint8 (T, size) in T trees, T at
+        most 255.
     n_rows, newest
         Number of rows, at least one, and the index of the most recent row.
     n_near
-        Number of the most recent rows in which the nearest by features is searched.
+        Number of the most recent rows among which the nearest row by features is searched.
     X, row_leaves
         Rows to predict, float32 (n, D), and their leaves uint8 (n, T).
-    columns, root, mismatch, rate
-        `columns` int64 (d,) are the columns of the distance. The difference in column c of these
-        is multiplied by `root[c]`, float64 (d,), 0 for categories, and by the column's `rate`,
-        float64 (D,). `mismatch` float32 (d,) is the squared distance of two categories, or of a
-        number and a missing value.
+    columns, weight_roots, mismatch_distances, column_scales
+        `columns` int64 (d,) are the columns of the distance. The difference in column `columns[c]`
+        is multiplied by `weight_roots[c]`, float64 (d,), the root of the column's weight or 0 for
+        categories, and by `column_scales[columns[c]]`, float64 (D,). `mismatch_distances` float32
+        (d,) is the squared distance of two categories, or of a number and a missing value.
     log_probabilities
-        Output, float64 (3, n, K): log probabilities from the nearest row by features, the nearest
-        by leaves, and the five nearest by leaves. If T is 0, the last two are not written.
+        Output, float64 (3, n, K): log probabilities from the nearest row by features, from the
+        nearest by shared leaves, and from the five nearest by shared leaves. If T is 0, the last
+        two are not written.
     """
     size, n_classes, n_trees = rows.shape[1], log_probabilities.shape[2], leaves.shape[0]
     share, scale = np.empty(n_classes), np.empty(columns.size, np.float32)
     _write_class_shares(y, weight, n_rows, newest, share)
     for c in range(columns.size):
-        scale[c] = np.float32(root[c] * rate[columns[c]])
+        scale[c] = np.float32(weight_roots[c] * column_scales[columns[c]])
     votes = np.empty(n_classes)
     best, most = np.empty(_BY_LEAVES, np.int64), np.empty(_BY_LEAVES, np.int64)
     far, shared = np.empty(size, np.float32), np.empty(size, np.uint8)
     n_near = min(n_near, n_rows)
     first, wrapped = max(0, newest + 1 - n_near), size - max(0, n_near - newest - 1)
     for i in range(X.shape[0]):
-        how = X[i], columns, scale, mismatch, far
+        how = X[i], columns, scale, mismatch_distances, far
         _write_squared_distances(rows, first, newest + 1, *how)
         _write_squared_distances(rows, wrapped, size, *how)
         nearest = _nearest_recent_row(far, n_near, newest)

@@ -123,10 +123,10 @@ def class_pair_gradients(
 
 @kernel
 def class_pair_statistic(probabilities, y, weight, rows, by_gain, bits, wide, values):
-    """Choose the class pair of a node with these `rows`; write gradients and Hessians as integers.
+    """Choose the class pair of a node with the given `rows`; write its gradients and Hessians.
 
-    The integers of row r are written to `values` int64. Gradient and Hessian are the upper and
-    lower half of `values[r]`, or if `wide`, `values[2 * r]` and `values[2 * r + 1]`. Both are
+    They are written to `values` int64, as integers. The gradient and Hessian of row r are the upper
+    and lower half of `values[r]`, or if `wide`, `values[2 * r]` and `values[2 * r + 1]`. Both are
     multiples of 1/scale, and their sums have at most `bits` bits. Numbers are rounded before they
     are multiplied by the weight, so that a row of weight 2 equals two rows exactly. Returns the
     scales of gradient and Hessian, which are powers of two.

@@ -7,7 +7,7 @@ __all__ = ["rank_in_window", "update_running_mean"]
 
 @kernel
 def rank_in_window(utilities, n_in_window, window_size, low, high):
-    """Write the rank of each of n new utilities among those in a sliding window before it.
+    """Write the rank of each of n new utilities among the preceding utilities in a sliding window.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def rank_in_window(utilities, n_in_window, window_size, low, high):
 
 @kernel
 def update_running_mean(values, mean, count, max_count, means):
-    """Update a running mean by `values`, and write the mean after each value to `means`.
+    """Update a running mean with `values`, and write the mean after each value to `means`.
 
     From `max_count` values on, the weights of older values decay exponentially.
 

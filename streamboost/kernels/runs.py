@@ -1,4 +1,8 @@
-"""Kernels of the run filter: class probabilities of records that come in runs of one class."""
+"""Kernels of the run filter: class probabilities of records that arrive in runs of one class.
+
+The model is a hidden Markov model. Each record continues the run of the preceding record with some
+probability, which falls with their distance; otherwise its class is drawn from the class shares.
+"""
 
 import numpy as np
 
@@ -7,7 +11,7 @@ from streamboost.kernels.jit import inner_kernel, kernel
 __all__ = ["compare_labels", "filter_again", "filter_arrivals"]
 
 _SMOOTHING = 1e-4
-"""Added to the probabilities of a record before they are filtered."""
+"""Number that is added to the probabilities of a record before they are filtered."""
 
 _LEAST_DISTANCE = 1e-6
 _FLAT = 1e-12
@@ -21,10 +25,10 @@ _MOST_DEVIATIONS = 3.0
 """Bound of the standardized distance."""
 
 _CARRIED = 0.7
-"""Exponent of a record's likelihood in the state that the next record takes over."""
+"""Exponent of a record's likelihood in the state for the next record."""
 
 _KNOWN = 0.98
-"""Probability of a known label in the state."""
+"""Probability of the labelled class in the state after a record with a label."""
 
 _LEAST_LIKELIHOOD = 0.02
 _FADE = 0.995
@@ -33,7 +37,11 @@ _FADE = 0.995
 
 @inner_kernel
 def _continuation(intercepts, slopes, posterior, deviation):
-    """Return the probability that a record continues the run of the record before."""
+    """Return the probability that a record continues the run of the preceding record.
+
+    `intercepts`, `slopes` and `posterior` (G,) are as in `filter_arrivals`, and `deviation` is the
+    standardized distance of the two records.
+    """
     total = 0.0
     for g in range(intercepts.size):
         total += posterior[g] / (1.0 + np.exp(slopes[g] * deviation - intercepts[g]))
@@ -41,17 +49,20 @@ def _continuation(intercepts, slopes, posterior, deviation):
 
 
 @inner_kernel
-def _step(likelihoods, shares, continues, before, label, filtered, state):
+def _filter_record(
+    likelihoods, class_shares, continuation_probability, previous_state, label, filtered, state
+):
     """Filter one record: write its probabilities and the state for the next record, each (K,).
 
-    `likelihoods` (K,) are the record's own probabilities, `before` (K,) is the state before it, and
-    `label` the class index of its label; negative if not known.
+    `likelihoods` (K,) are the record's own probabilities, and `previous_state` (K,) is the state
+    after the preceding record. `continuation_probability` is that of continuing its run. `label` is
+    the class index of the record's label, or negative without a label.
     """
-    n_classes = shares.size
+    n_classes, change_probability = class_shares.size, 1.0 - continuation_probability
     sum_of_filtered, sum_of_states = 0.0, 0.0
     for k in range(n_classes):
-        prior = continues * before[k] + (1.0 - continues) * shares[k]
-        ratio = likelihoods[k] / shares[k]
+        prior = continuation_probability * previous_state[k] + change_probability * class_shares[k]
+        ratio = likelihoods[k] / class_shares[k]
         filtered[k] = ratio * prior
         state[k] = ratio**_CARRIED * prior
         sum_of_filtered += filtered[k]
@@ -88,14 +99,15 @@ def filter_arrivals(
     X
         float32 (n, D), the records; NaN where missing. Infinite values count as missing.
     probabilities
-        float64 (n, K), their probabilities; not changed.
+        float64 (n, K), the records' own probabilities; not changed.
     n_records
-        Number of records that arrived before.
+        Number of records that arrived earlier.
     shares
         float64 (K,), positive: the shares of the classes.
     grid, posterior
-        float64 (2, G), intercept and slope of each hypothesis; float64 (G,), the probability of
-        each. The rest of 1 is the probability that there are no runs.
+        float64 (2, G), intercept and slope of each of G hypotheses on the probability that a run
+        continues, a logistic function of the distance; float64 (G,), the probability of each
+        hypothesis. The probability that there are no runs is 1 less their sum.
     last
         float32 (D,), updated: the newest record.
     columns
@@ -103,10 +115,11 @@ def filter_arrivals(
     distance
         float64 (3,), updated: number, mean and variance of the logarithms of the distances.
     deviations, labels
-        float64 (N,) and int64 (N,), rings: the standardized distance of each record to the one
-        before; the class index of its label, or -1.
+        float64 (N,) and int64 (N,), rings: the standardized distance of each record from the
+        preceding record; the class index of its label, or -1.
     own, filtered, states
-        float32 (N, K), rings: the record's own probabilities, the filtered ones, and the state.
+        float32 (N, K), rings: the own and the filtered probabilities of each record, and the state
+        after the record.
     """
     size = labels.size
     for i in range(X.shape[0]):
@@ -144,13 +157,13 @@ def filter_arrivals(
                 states[size - 1, k] = shares[k]
         before = states[(n_records + i - 1) % size]
         continues = _continuation(grid[0], grid[1], posterior, deviation)
-        _step(own[place], shares, continues, before, -1, filtered[place], states[place])
+        _filter_record(own[place], shares, continues, before, -1, filtered[place], states[place])
         deviations[place], labels[place] = deviation, -1
 
 
 @kernel
 def compare_labels(position, label, n_records, share, grid, reach, deviations, labels, evidence):
-    """Store a label, and update the evidence of runs by the nearest known labels.
+    """Store a label, and update the evidence for runs with the nearest known labels.
 
     On each side of the record, the nearest known label at most `reach` records away is compared:
     the labels are equal if all records from one to the other continue a run.
@@ -158,9 +171,9 @@ def compare_labels(position, label, n_records, share, grid, reach, deviations, l
     Parameters
     ----------
     position
-        Number of records that arrived before the labelled one, which is still in the rings.
+        Number of records that arrived before the labelled record, which is still in the rings.
     label, share
-        Its class index, and the share of this class.
+        Class index of the label, and the share of this class.
     evidence
         float64 (G + 1,), updated: the log likelihood of each hypothesis; last, that of no runs.
     others
@@ -192,12 +205,12 @@ def compare_labels(position, label, n_records, share, grid, reach, deviations, l
 
 @kernel
 def filter_again(first, n_records, shares, grid, posterior, deviations, labels, own, states):
-    """Compute the states of the records from number `first` on again, as labels are known.
+    """Compute the states of the records from number `first` on again, with the labels known now.
 
-    The record before `first` must be in the rings. The arguments are as in `filter_arrivals`.
+    The record preceding `first` must be in the rings. The arguments are as in `filter_arrivals`.
     """
     size, unused = labels.size, np.empty(shares.size, dtype=np.float32)
     for t in range(first, n_records):
         place, before = t % size, states[(t - 1) % size]
         continues = _continuation(grid[0], grid[1], posterior, deviations[place])
-        _step(own[place], shares, continues, before, labels[place], unused, states[place])
+        _filter_record(own[place], shares, continues, before, labels[place], unused, states[place])

@@ -21,26 +21,33 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["ASKED", "POINTS", "RULE", "STEP", "add_contributions", "write_left_shares"]
+__all__ = [
+    "PATH_STEP",
+    "POINTS",
+    "RULE",
+    "TESTED_FEATURE",
+    "add_contributions",
+    "write_left_shares",
+]
 
 POINTS = 4  # quadrature points per block, sufficient for eight features
 
 RULE = np.dtype([("point", np.float64, (POINTS,)), ("weight", np.float64, (POINTS,))])
 
-ASKED = np.dtype(
+TESTED_FEATURE = np.dtype(
     [
         ("feature", np.int64),
         ("passes", np.float64),  # 1 if the row satisfies all tests of the feature so far, else 0
         ("share", np.float64),  # share of the training rows that satisfy them
-        ("owed", np.float64),  # the integral, at a leaf
-        ("factor", np.float64, (POINTS,)),
+        ("integral", np.float64),  # of the module's formula, at a leaf
+        ("factor", np.float64, (POINTS,)),  # o t + z (1 - t) at each quadrature point t
     ]
 )
 
-STEP = np.dtype(
+PATH_STEP = np.dtype(
     [
         ("node", np.int64),
-        ("turn", np.int64),  # number of visited children
+        ("n_visited", np.int64),  # number of its visited children
         ("place", np.int64),  # index of its feature among the tested features
         ("is_first", np.int64),  # whether no ancestor tests the feature
         ("goes_left", np.int64),
@@ -53,21 +60,21 @@ STEP = np.dtype(
 class _ForestArrays(NamedTuple):
     """Arrays of a forest, and the share of each node's weight that goes left."""
 
-    nodes: np.ndarray
+    nodes: np.ndarray  # this and the next three as in `add_scores_with_categories`
     set_of: np.ndarray
     sets: np.ndarray
     values: np.ndarray
-    left_share: np.ndarray
+    left_share: np.ndarray  # float64 (nodes,)
 
 
 class _TraversalWorkspace(NamedTuple):
-    """Reusable arrays for the traversal of a tree: path, features tested on it, and SHAP values."""
+    """Reusable arrays for the traversal of a tree: its path, tested features, and SHAP values."""
 
-    way: np.ndarray
-    asked: np.ndarray
-    rules: np.ndarray
-    value: np.ndarray
-    phi: np.ndarray
+    path: np.ndarray  # PATH_STEP: the nodes from the root to the present node
+    tested: np.ndarray  # TESTED_FEATURE: the features that these nodes test
+    rules: np.ndarray  # RULE (blocks + 1, blocks)
+    value: np.ndarray  # float64 (K, padded): the values of a leaf
+    phi: np.ndarray  # float64 (D, K padded): the SHAP values of a row
 
 
 @kernel
@@ -75,8 +82,8 @@ def write_left_shares(nodes, roots, values, cover, left_share, expected):
     """Write the share of each node's weight that goes left; add the mean scores to `expected`.
 
     Shapes: `nodes`, `roots` and `values` as in `add_scores`; `cover` (leaves,), the weight of the
-    training rows in each leaf, in any unit for each tree; `left_share` float64 (nodes,); `expected`
-    float64 (K,), the mean scores. Returns the number of nodes on the longest path.
+    training rows in each leaf, in a unit that may differ between trees; `left_share` float64
+    (nodes,); `expected` float64 (K,). Returns the number of nodes on the longest path.
     """
     n, most = nodes.size, 0
     weight, height, reach = np.empty(n), np.empty(n, np.int64), np.zeros(n)
@@ -133,23 +140,23 @@ def _add_quadrature_points(tested, n_tested, points):
         p0, p1, p2, p3 = p0 * f0, p1 * f1, p2 * f2, p3 * f3
     for i in range(n_tested):
         f = tested[i].factor
-        tested[i].owed += (p0 / f[0] + p1 / f[1]) + (p2 / f[2] + p3 / f[3])
+        tested[i].integral += (p0 / f[0] + p1 / f[1]) + (p2 / f[2] + p3 / f[3])
 
 
 @inner_kernel
 def _add_leaf_contributions(leaf, n_tested, values, workspace):
     """Add the terms of one leaf to the SHAP values of the features that its path tests."""
-    asked, value, phi = workspace.asked, workspace.value, workspace.phi
+    tested, value, phi = workspace.tested, workspace.value, workspace.phi
     for i in range(n_tested):
-        asked[i].owed = 0.0
+        tested[i].integral = 0.0
     n_blocks = (n_tested + 2 * POINTS - 1) // (2 * POINTS)
     for b in range(n_blocks):
-        _add_quadrature_points(asked, n_tested, workspace.rules[n_blocks, b])
+        _add_quadrature_points(tested, n_tested, workspace.rules[n_blocks, b])
     for k in range(values.shape[1]):
         value[k] = values[leaf, k]
     for i in range(n_tested):
-        due = asked[i].owed * (asked[i].passes - asked[i].share)
-        f = asked[i].feature
+        due = tested[i].integral * (tested[i].passes - tested[i].share)
+        f = tested[i].feature
         for k in range(value.size):
             phi[f, k] += due * value[k]
 
@@ -174,34 +181,34 @@ def _find_tested_feature(path_step, tested, n_tested, feature, goes_left):
 @inner_kernel
 def _add_tree_contributions(trees, root, X, row, workspace):
     """Add the SHAP values of all leaves of a tree for one row, in a depth-first traversal."""
-    way, asked = workspace.way, workspace.asked
-    h, n_asked = 0, 0
-    way[0].node, way[0].turn = root, 0
+    path, tested = workspace.path, workspace.tested
+    h, n_tested = 0, 0
+    path[0].node, path[0].n_visited = root, 0
     while h >= 0:
-        step = way[h]
+        step = path[h]
         at = step.node
-        if step.turn == 0:
+        if step.n_visited == 0:
             f = trees.nodes[at].feature
-            _find_tested_feature(step, asked, n_asked, f, _value_goes_left(trees, at, X[row, f]))
-            n_asked += step.is_first
-        a = asked[step.place]
-        if step.turn == 2:
-            n_asked -= step.is_first
+            _find_tested_feature(step, tested, n_tested, f, _value_goes_left(trees, at, X[row, f]))
+            n_tested += step.is_first
+        a = tested[step.place]
+        if step.n_visited == 2:
+            n_tested -= step.is_first
             a.passes, a.share = step.passes, step.share
             h -= 1
             continue
-        left = step.turn == 0
-        step.turn += 1
+        left = step.n_visited == 0
+        step.n_visited += 1
         a.passes = step.passes if left == step.goes_left else 0.0
         a.share = step.share * (trees.left_share[at] if left else 1.0 - trees.left_share[at])
         if a.passes == 0.0 and a.share == 0.0:
             continue  # no row reaches the child, for any set of known features
         child = trees.nodes[at].left if left else trees.nodes[at].right
         if child < 0:
-            _add_leaf_contributions(~child, n_asked, trees.values, workspace)
+            _add_leaf_contributions(~child, n_tested, trees.values, workspace)
         else:
             h += 1
-            way[h].node, way[h].turn = child, 0
+            path[h].node, path[h].n_visited = child, 0
 
 
 @kernel
@@ -213,8 +220,8 @@ def add_contributions(
     `nodes`, `set_of`, `sets`, `roots`, `values` and `X` are as in `add_scores_with_categories`;
     `left_share` is computed by `write_left_shares`. `rules` is RULE (blocks + 1, blocks): rule b
     has its points, between 0 and 1, in its first b blocks, and is exact for 8 b features. The
-    workspaces `path` STEP and `tested` ASKED have the size of the longest path. The last column of
-    `contributions` is not changed. The time is O(leaves (d^2 + d K)) per row.
+    workspaces `path` PATH_STEP and `tested` TESTED_FEATURE have the size of the longest path. The
+    last column of `contributions` is not changed. The time is O(leaves (d^2 + d K)) per row.
     """
     n_classes, n_features = values.shape[1], X.shape[1]
     # The classes are padded with zeros to multiples of 16, as loops with remainders are slower.

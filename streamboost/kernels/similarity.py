@@ -54,13 +54,13 @@ def squared_distances(points, point_index, distances):
 def evaluate_similarity(
     squared_to_first, squared_to_second, reach, gradients, hessians, values, slope, curvature
 ):
-    """Write the similarity f of each point to `values` float64 (n,), and sums for its coefficients.
+    """Evaluate a candidate similarity at all points, and the derivatives of the loss.
 
     `squared_to_first` and `squared_to_second` float64 (n,) are the squared distances to the first
     and to the second point. `squared_to_second` is empty for a one-point learner. `reach` is as in
     `add_similarities`. `gradients` and `hessians` float64 (n, K) are the gradients and Hessians of
-    the points. The sum of f times the gradients is written to `slope` (K,), and the sum of f^2
-    times the Hessians to `curvature` (K,).
+    the points. The similarity f of each point is written to `values` float64 (n,), the sum of f
+    times the gradients to `slope` (K,), and the sum of f^2 times the Hessians to `curvature` (K,).
     """
     slope[:] = 0.0
     curvature[:] = 0.0

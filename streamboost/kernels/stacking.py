@@ -7,7 +7,7 @@ time than a call of a numpy function.
 import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
-from streamboost.kernels.neighbours import predict_neighbours
+from streamboost.kernels.neighbours import write_neighbour_predictions
 from streamboost.kernels.traverse import find_leaf
 
 __all__ = [
@@ -16,16 +16,16 @@ __all__ = [
     "predict_corrected",
     "predict_from_transitions",
     "predict_linear",
-    "predict_neighbours",
     "predict_young_committee",
     "update_expert_weights",
     "update_fixed_share_weights",
     "update_linear",
     "update_scaler",
+    "write_neighbour_predictions",
 ]
 
 _SMOOTHING = 1e-4
-"""Added to the probabilities of the stack where it is judged."""
+"""Number that is added to the stack's probabilities before they update mixture weights."""
 
 
 @inner_kernel
@@ -46,15 +46,15 @@ def _normalize_log_probabilities(scores):
 def predict_committee(
     scores, temperature, columns, class_shares, min_log_probability, log_probabilities
 ):
-    """Write the committee's log probabilities to each of the E slices of the output, (E, n, K).
+    """Write the committee's log probabilities (n, K) to each of the E slices of the output.
 
     Parameters
     ----------
     scores, temperature
-        Scores float64 (n, its classes), and a number. Scores divided by the temperature are log
-        probabilities up to a constant.
+        Scores float64 (n, classes of the committee), and a number. Scores divided by the
+        temperature are log probabilities up to a constant.
     columns
-        int64 (its classes,), the indices of the committee's classes among the K classes.
+        int64 (classes of the committee,), their indices among the K classes.
     class_shares
         float64 (K,), the shares of the classes in the most recent labels. A class that the
         committee lacks gets its share as probability. Empty if the committee lacks no class.
@@ -86,8 +86,8 @@ def predict_corrected(
 ):
     """Write a committee's log probabilities after a correction by stumps, float64 (n, K).
 
-    `scores` float64 (n, its classes) are the committee's. `initial_scores` float64 are the initial
-    scores of the classes that the committee lacks. `nodes`, `roots` and `values` are the stumps, as
+    `scores` float64 (n, classes of the committee) are the committee's. `initial_scores` float64 are
+    those of the classes that the committee lacks. `nodes`, `roots` and `values` are the stumps, as
     in `traverse.add_scores`. `columns` int64 are the indices of the committee's classes, and then
     of the classes that it lacks, among the K classes. `X` is float32 (n, D),
     NaN where missing.
@@ -112,9 +112,8 @@ def predict_corrected(
 def combine_experts(weights, log_probabilities, min_log_probability, probabilities, best, margins):
     """Write class probabilities, combined from the log probabilities of E experts.
 
-    `log_probabilities` float64 (E, n, K) are multiplied by the experts' `weights` (E,) and added.
-
-    Before, they are raised to at least `min_log_probability`, in place. Outputs:
+    First, `log_probabilities` float64 (E, n, K) are raised to at least `min_log_probability`, in
+    place. Then they are multiplied by the experts' `weights` (E,) and added. Outputs:
     `probabilities` float64 (n, K), which sum to 1; `best` int64 (n,), the index of the largest,
     where ties go to the first; `margins` float64 (n,), the difference of the two largest log
     probabilities, 0 for one class.
@@ -141,10 +140,11 @@ def combine_experts(weights, log_probabilities, min_log_probability, probabiliti
 
 @kernel
 def update_expert_weights(log_probabilities, true_class, weight, learning_rate, weights, squares):
-    """Update the expert weights (E,) by one AdaGrad step of the log loss of a labelled record.
+    """Update the expert weights (E,) with one AdaGrad step of the log loss of a labelled record.
 
-    `log_probabilities` (E, K) are the experts' log probabilities of the record. `weights` float64
-    (E,) stay at least 0. `squares` float64 (E,) are the sums of squared gradients.
+    `log_probabilities` (E, K) are the experts' log probabilities of the record, and `weight` is the
+    record's weight. `weights` float64 (E,) stay at least 0. `squares` float64 (E,) are the sums of
+    squared gradients.
     """
     n_experts, n_classes = log_probabilities.shape
     off = np.zeros(n_classes)
@@ -165,7 +165,7 @@ def update_expert_weights(log_probabilities, true_class, weight, learning_rate, 
 
 @kernel
 def predict_from_transitions(counts, smoothing, log_probabilities):
-    """Write the log probabilities of the classes, estimated from `counts` (k,), to each row.
+    """Write class log probabilities, estimated from the transition `counts` (k,), to each row.
 
     A probability is the share of a class in the counts, after `smoothing` is added to each count.
     """
@@ -192,7 +192,7 @@ def update_transition_counts(counts, previous_class, next_class, decay, weight):
 def update_scaler(
     row, max_count, min_relative_variance, n_values, mean, variance, inverse_deviation
 ):
-    """Update the running mean and variance of each feature by one row.
+    """Update the running mean and variance of each feature with one row.
 
     `n_values` float64 (D,) are the effective numbers of values of the running statistics, at most
     `max_count`. `inverse_deviation` is set to 1 / standard deviation, or to 0 if the variance is
@@ -253,7 +253,7 @@ def predict_linear(X, mean, inverse_deviation, limit, weights, log_probabilities
 def update_linear(
     X, mean, inverse_deviation, limit, true_class, learning_rate, weight, weights, squares
 ):
-    """Update the `weights` of a softmax regression by one AdaGrad step for one row, `X` (1, D).
+    """Update the `weights` of a softmax regression with one AdaGrad step for one row, `X` (1, D).
 
     `mean`, `inverse_deviation`, `limit` and `weights` are as in `predict_linear`. `weight` is the
     weight of the row. `squares` float64 (K, D + 1) are the sums of squared gradients.
@@ -278,9 +278,9 @@ def predict_young_committee(scores, columns, shrinkage, counts, probabilities):
     Parameters
     ----------
     scores
-        float64 (n, its classes): log probabilities up to a constant.
+        float64 (n, classes of the committee): log probabilities up to a constant.
     columns
-        int64 (its classes,), the indices of the committee's classes among the K classes.
+        int64 (classes of the committee,), their indices among the K classes.
     shrinkage
         Weight of the class shares in the mixture, in [0, 1].
     counts
@@ -316,7 +316,7 @@ def update_fixed_share_weights(
     min_probability,
     weights,
 ):
-    """Update the mixture weights of the stack and of young committees by a labelled record.
+    """Update the mixture weights of the stack and of young committees with a labelled record.
 
     This is the fixed-share algorithm (Herbster and Warmuth, 1998, section 5). First a share of all
     weights is redistributed: half goes to the stack, and half evenly to all others. Then each
@@ -327,9 +327,9 @@ def update_fixed_share_weights(
     stack_probabilities
         float64 (K,), the stack's probabilities of the record.
     young_probabilities
-        float64 (M, K), those of each committee, at least one.
+        float64 (M, K), the probabilities of each of M >= 1 young committees.
     true_class
-        The record's class; K or more where the class is new.
+        Index of the record's class; K or more if the class is new.
     shared_weight, exponent
         The share of all weights that is redistributed, and the exponent of the probability of the
         true class.

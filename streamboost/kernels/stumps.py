@@ -71,12 +71,10 @@ def _write_projected_gradients(probabilities, y, weight, direction, gradient, he
 def _best_cut_of_column(
     X, feature, order, n_known, gradient, hessian, sum_g, sum_h, l2, min_hessian, min_score
 ):
-    """Return the best cut of a column, and its score.
+    """Find the best cut of a column.
 
-    Returns the score, the index in `order` of the last row on the left, and whether missing values
-    go left.
-
-    The index is -1 unless the score exceeds `min_score`.
+    Returns its score, the index in `order` of the last row on the left, and whether missing values
+    go left. The index is -1 unless the score exceeds `min_score`.
     """
     n = order.size
     gone_g, gone_h = 0.0, 0.0
@@ -127,9 +125,10 @@ def _threshold_of_cut(X, feature, order, n_known, cut):
 def _best_split_of_features(
     X, features, order, n_known, gradient, hessian, sum_g, sum_h, l2, min_hessian
 ):
-    """Return the best split over all `features`.
+    """Find the best split over all `features`.
 
-    Returns the index in `features`, the index of the cut, and whether missing values go left.
+    Returns the index in `features`, the cut as in `_best_cut_of_column`, and whether missing values
+    go left.
     """
     best, at, place, missing_left = sum_g * sum_g / (sum_h + l2), -1, -1, False
     for j in range(features.size):
@@ -214,8 +213,8 @@ def boost_correction_stumps(
     X,
     features,
     y,
-    age,
-    given_weight,
+    age_weight,
+    row_weight,
     initial_scores,
     directions,
     rate,
@@ -229,16 +228,16 @@ def boost_correction_stumps(
 ):
     """Boost stumps on the rows as `boost_stumps` does, but do not change the scores.
 
-    The weight of a row is `age` float64 (n,) times `given_weight` float64 (n,). `initial_scores`
-    float64 (n, K) are the scores before the first stump. The leaf `values` are multiplied by
-    `value_factor`. Returns the number of nodes, or -1 if a class in `y` is negative.
+    The weight of a row is `age_weight` float64 (n,) times `row_weight` float64 (n,).
+    `initial_scores` float64 (n, K) are the scores before the first stump. The leaf `values` are
+    multiplied by `value_factor`. Returns the number of nodes, or -1 if a class in `y` is negative.
     """
     n, n_classes = initial_scores.shape
     weight, scores = np.empty(n), np.empty((n, n_classes), np.float32)
     for i in range(n):
         if y[i] < 0:
             return -1
-        weight[i] = age[i] * given_weight[i]
+        weight[i] = age_weight[i] * row_weight[i]
         for k in range(n_classes):
             scores[i, k] = initial_scores[i, k]
     n_nodes = boost_stumps(

@@ -1,4 +1,4 @@
-"""Stream learner: learns from a record stream by working set, schedule, queries and evaluation."""
+"""Stream learner, with its settings: working set, training schedule, queries and decisions."""
 
 from streamboost.evaluation.decisions import Decisions
 from streamboost.evaluation.evaluation import Evaluation

@@ -15,25 +15,25 @@ __all__ = ["Annotator", "Annotators", "confident_label", "estimate_reliability"]
 _OTHERS = "further names"
 
 _SURE = 0.9
-"""Least probability of a confident prediction."""
+"""Lowest probability of a confident prediction."""
 
 _PRIOR, _PRIOR_RIGHT = 5.0, 4.5
-"""Number of labels, and of correct ones, that are added to every annotator's counts as prior."""
+"""Prior counts added to each annotator's: number of labels, and of correct labels."""
 
 _WORST, _BEST = 0.05, 0.98
 
 
 @dataclass(slots=True)
 class Annotator:
-    """Counts of one annotator's labels, and of those that others or the committee agreed with.
+    """Counts of one annotator's labels, and of agreements with other annotators and predictions.
 
     Attributes
     ----------
     labels
         Number of labels learned, including second labels of a record.
     shared, agreed
-        Number of pairs with another annotator's label of the same record, and of pairs with equal
-        labels.
+        Number of comparisons with another annotator's label of the same record, and of comparisons
+        with equal labels.
     judged, confirmed
         Number of labels that are their record's only label and whose record was predicted with a
         probability of 0.9 or more on arrival; and how many of these labels equal the prediction.
@@ -109,6 +109,6 @@ def estimate_reliability(n_right: Any, n_labels: Any) -> Any:
 
 
 def confident_label(classes: Sequence[Label], probabilities: np.ndarray) -> Label | None:
-    """Return the label of the largest of `probabilities` (K,) if it is at least 0.9, else None."""
+    """Return the class of the largest probability (K,) if it is at least 0.9, else None."""
     k = int(probabilities.argmax())
     return classes[k] if probabilities[k] >= _SURE else None

@@ -1,4 +1,4 @@
-"""Detected changes of the stream."""
+"""Changes of the stream that the experts "young" have detected, and their history."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ _NEWEST = 20
 class Change:
     """A detected change of the stream.
 
-    Records are counted as they arrive, labels as they are learned. So the first label after a
-    change is later than the first record after it, by the delay of labels.
+    Records are counted as they arrive, labels as they are learned. Labels are delayed, so later
+    records have already arrived when the first label after a change is learned.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Changes:
         self.total += 1
 
     def newer_than(self, total: int) -> list[Change]:
-        """Return the changes detected after the first `total` ones, if they are still known."""
+        """Return the changes detected after the first `total` ones, of the 20 that are stored."""
         n = min(self.total - total, len(self._newest))
         return [self._newest[i - n] for i in range(n)]
 

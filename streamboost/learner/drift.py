@@ -1,4 +1,4 @@
-"""Drift detection by River's detectors on the committee's errors or margins."""
+"""Drift detectors of River, applied to the errors or margins of the committee."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -26,10 +26,10 @@ class RiseDetector:
 
     Wraps a detector of River with River's settings. Its state cannot be exported, so the values
     since the last change are stored, and a restored detector processes them again. At 4,096 values
-    the detector is rebuilt from the newest 1,024. Changes that are no rise reset the values, as
-    River's detectors restart then, too. The change is located where the cumulative sum of the
-    values minus their mean is lowest. ADWIN's window, which shrinks by whole buckets, may still
-    hold many values from before the change.
+    the detector is rebuilt from the newest 1,024. Other changes than rises also remove the stored
+    values, because River's detectors restart then. The change is located where the cumulative sum
+    of the values minus their mean is lowest. ADWIN's own window is not used, as it may still
+    contain many values from before the change.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class RiseDetector:
         return None
 
     def _is_change_a_rise(self) -> bool:
-        """Return whether the newest values are above the mean of all at the detected change."""
+        """Return whether the mean of the newest values is above the mean of all values."""
         if self._kind == "page_hinkley":
             return True
         if self._kind == "adwin":
@@ -88,7 +88,7 @@ class RiseDetector:
         return bool(np.mean(whole[-newest:]) > np.mean(whole))
 
     def _count_values_since_change(self) -> int:
-        """Return the estimated number of values since the detected rise began."""
+        """Return the estimated number of values from the start of the detected rise until now."""
         values = np.array(self._values)
         return len(values) - 1 - int(np.cumsum(values - values.mean()).argmin())
 
@@ -109,12 +109,12 @@ class RiseDetector:
 
 
 class DriftMonitor:
-    """Detects drift by the signals of a `Schedule`, and marks in the rows where it began.
+    """Detects drift with the signals of a `Schedule`, and marks its start in the labelled rows.
 
-    The error signal is that of each labelled record's prediction on arrival. The margin signal is
-    that of each queried record, a difference of the committee's own probabilities that needs no
-    labels. A retrained committee has another distribution of margins, so a retraining restarts the
-    margin's detector.
+    The error signal is 1 if the prediction on arrival of a labelled record was wrong, else 0. The
+    margin signal is 1 minus the difference of the two largest probabilities of each arriving
+    record. It needs no labels. A retrained committee has another distribution of margins, so a
+    retraining restarts the detector of margins.
     """
 
     def __init__(self, schedule: Schedule, seeds: np.random.SeedSequence) -> None:
@@ -149,6 +149,7 @@ class DriftMonitor:
     ) -> None:
         """Update the margin signal with arriving records, and mark a detected drift in `rows`.
 
+        `scored` are the predictions of the records, and `committee` is the deployed committee.
         `seen` is the number of records that arrived before.
         """
         detector = self._signals.get("margin")
@@ -174,7 +175,7 @@ class DriftMonitor:
         return about, {name: detector.state() for name, detector in self._signals.items()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Set the state to one that `state` returned for a watch with an equal schedule."""
+        """Set the state to one that `state` returned for a monitor with an equal schedule."""
         self._version, self._rounds = state["version"], state["rounds"]
         self._create_detectors(state["seed"])
         for name, detector in self._signals.items():

@@ -54,10 +54,10 @@ class Trainable(Protocol):
         """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters the estimator was made with."""
+        """Return the estimator's parameters by name."""
 
     def set_params(self, **params: Any) -> Any:
-        """Change parameters of the estimator."""
+        """Set parameters of the estimator; return the estimator."""
 
 
 def default_estimator() -> "SketchLogitBoost":
@@ -108,7 +108,10 @@ def fully_labelled_estimator() -> "SketchLogitBoost":
 def class_weight_for_label(
     estimator: Trainable, label: Label, counts: Mapping[Label, int]
 ) -> float:
-    """Return the estimator's class weight of `label`; `counts` are the label counts so far."""
+    """Return the estimator's class weight of `label`.
+
+    `counts` has the number of labels of each class so far, from which "balanced" weights follow.
+    """
     weights = getattr(estimator, "class_weight", None)
     if weights is None:
         return 1.0

@@ -14,8 +14,8 @@ class LabelLags:
     """Encodes the newest known labels as categorical columns (lagged target).
 
     If labels are autocorrelated, the last label predicts the next one. With delayed labels, the
-    newest known labels are older than the newest records: training needs the lags that were known
-    when the record was predicted, not those known when its label arrives.
+    newest known labels are older than the newest records. So store the lags of a record when the
+    record is predicted, and train on these, not on the lags known when its label arrives.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class LabelLags:
             self._newest = [float(code), *self._newest[:-1]]
 
     def make_rows(self, n: int) -> np.ndarray:
-        """Return `n` equal rows of the newest labels' codes, newest first: float32 (n, lags).
+        """Return `n` equal rows with the newest labels' codes, newest first: float32 (n, lags).
 
         The code of a label is its index in order of first appearance. Lags without a label are NaN.
         """

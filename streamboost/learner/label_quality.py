@@ -1,4 +1,4 @@
-"""Label quality: trust in annotators' labels, and relabel requests for labels that look wrong."""
+"""Label quality: probability that labels are right, and relabel requests for suspect labels."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from streamboost.learner.labelled_rows import AnnotatedRow, LabelledRows
 __all__ = ["LabelQuality", "RelabelRequests"]
 
 _WRONG = 0.5
-"""Probability of being right below which a label is a candidate for relabelling."""
+"""If the probability that a label is right is lower, the label may be requested again."""
 
 _MOST_VOTES = 3
-"""Number of votes from which on a record is not relabelled again."""
+"""Records with this number of votes or more are not relabelled."""
 
 _LEAST = 0.01
-"""Least prior probability of a class, as the committee was young when the record arrived."""
+"""Lower bound of the prior probability of a class, as early predictions are unreliable."""
 
 _OFTEN = 0.2
-"""Error rate up to which no annotator is excluded from relabel requests."""
+"""Annotators with at most this error rate are not excluded from relabel requests."""
 
 _MOST_SURE = 50.0
-"""Limit of the log odds from votes."""
+"""Upper limit of the log odds that votes give a label."""
 
 _ROUNDS = 10
 """Iterations of expectation maximization between reliabilities and posteriors."""
@@ -71,18 +71,22 @@ class LabelQuality:
     def label_probability(self, row: AnnotatedRow, label: Label) -> float:
         """Return the probability that `label` is right for the record of `row`.
 
-        The result is 1 if no labelled record has that class.
+        The result is 1 if `label` has not been learned before.
         """
         if label not in self._rows.counts:
             return 1.0
-        about = self._make_label_candidates([(row, label)])
+        about = self._build_candidate_labels([(row, label)])
         return float(about.posterior(self._annotator_reliabilities(about.names))[0])
 
     def _annotator_reliabilities(self, names: Sequence[str]) -> np.ndarray:
+        """Return the reliability (n,) of each annotator, from `Annotator.reliability`."""
         return np.array([self._annotators.get_or_create(name).reliability for name in names])
 
     def _prior_probabilities(self, row: AnnotatedRow) -> tuple[list[Label], np.ndarray]:
-        """Return all classes, and the probability (K,) of each from the prediction on arrival."""
+        """Return all K classes, and the probability (K,) of each in the prediction on arrival.
+
+        The probabilities need not sum to 1. All are 1 if no prediction is stored.
+        """
         known = list(self._rows.counts)
         if row.arrival_prediction is None:
             return known, np.ones(len(known))
@@ -96,9 +100,10 @@ class LabelQuality:
         return known, prior
 
     def training_weights(self, orders: np.ndarray) -> np.ndarray:
-        """Return training weights (n,) with mean 1: proportional to the trust in each label.
+        """Return training weights (n,), proportional to the trust in each label, with mean 1.
 
-        `orders` (n,) identify the rows (`AnnotatedRow.order`). Rows without an id have trust 1.
+        The trust is the probability that a label is right, and 1 for rows without an id. `orders`
+        (n,) identify the rows (`AnnotatedRow.order`).
         """
         rows, trusts, _ = self._estimate_trust_in_all_rows()
         trusted = {row.order: one for (_, row, _), one in zip(rows, trusts.tolist(), strict=True)}
@@ -133,11 +138,11 @@ class LabelQuality:
     ) -> tuple[list[tuple[str, AnnotatedRow, Label]], np.ndarray, dict[str, float]]:
         """Return all rows that have an id, the trust in their labels, and the reliabilities.
 
-        The trust (n,) is the probability that a row's label is right. The reliabilities are by
-        annotator.
+        Each row is returned with its id and label. The trust (n,) is the probability that a row's
+        label is right. The mapping has the reliability of each annotator by name.
         """
         rows = list(self._rows.annotated_rows())
-        about = self._make_label_candidates([(row, label) for _, row, label in rows])
+        about = self._build_candidate_labels([(row, label) for _, row, label in rows])
         known = self._annotator_reliabilities(about.names)
         cell, who = about.votes
         for _ in range(_ROUNDS):
@@ -147,9 +152,10 @@ class LabelQuality:
         reliability = dict(zip(about.names, known.tolist(), strict=True))
         return rows, about.posterior(known)[about.own], reliability
 
-    def _make_label_candidates(
+    def _build_candidate_labels(
         self, rows: Sequence[tuple[AnnotatedRow, Label]]
-    ) -> "_LabelCandidates":
+    ) -> "_CandidateLabels":
+        """Return each row's current label and the labels voted for, with their priors."""
         place = {name: k for k, name in enumerate(self._rows.counts)}
         own: list[int] = []
         votes: list[tuple[int, int]] = []
@@ -166,7 +172,7 @@ class LabelQuality:
             prior = np.maximum(self._prior_probabilities(row)[1], _LEAST)
             priors += (prior[[place[said] for said in cells]] / prior.sum()).tolist()
             row_of += [i] * len(cells)
-        return _LabelCandidates(
+        return _CandidateLabels(
             own=np.array(own, dtype=np.intp),
             row=np.array(row_of, dtype=np.intp),
             prior=np.array(priors),
@@ -185,19 +191,21 @@ class LabelQuality:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _LabelCandidates:
-    """Candidate labels of n rows: m pairs of a row and a label, current or voted for.
+class _CandidateLabels:
+    """Candidate labels of n rows: m pairs of a row and a label that is current or has a vote.
 
     Attributes
     ----------
     own
-        (n,), the index of the candidate with each row's current label.
+        (n,), for each row the index of the candidate that is its current label.
     row, prior
         (m,), the index of each candidate's row, and the candidate's prior probability.
     votes
-        (2, v), for each vote the index of its candidate, and that of its annotator in `names`.
+        (2, v), for each vote the index of its candidate, and the index of its annotator in `names`.
+    names
+        Names of the annotators; "" for votes of unknown annotators.
     n_classes
-        Number of classes; errors are spread evenly over the other classes.
+        Number of classes. An annotator's error is assumed to be any other class equally often.
     """
 
     own: np.ndarray
@@ -221,7 +229,10 @@ class _LabelCandidates:
 
 
 def _unreliable_annotators(reliability: dict[str, float]) -> list[str]:
-    """Return the names of annotators whose error rate is above twice the median."""
+    """Return the names of annotators whose error rate is above 0.2 and twice the median.
+
+    `reliability` is the share of correct labels by annotator.
+    """
     errs = {name: 1.0 - right for name, right in reliability.items() if name}
     usual = float(np.median(list(errs.values()))) if errs else 0.0
     return [name for name, often in errs.items() if often > max(2.0 * usual, _OFTEN)]

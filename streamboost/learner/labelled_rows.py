@@ -37,14 +37,16 @@ class AnnotatedRow:
     Attributes
     ----------
     order
-        Number of labels learned, including this one. It identifies the row. votes
-        Labels by annotator, oldest first; only the newest label of each named annotator.
+        Number of labels learned up to and including the row's label. It identifies the row.
+    votes
+        Votes on the record, oldest first, with one vote of each named annotator.
     values
-        Field values of the record if there are categories: a label correction needs them.
+        Values of the categorical fields, which a label correction needs; None without such fields.
     guess
         Label predicted on arrival, if its probability was at least 0.9; else None.
     arrival_prediction
-        Labels, and their predicted probabilities float32 (K,) on arrival; None if not stored.
+        The K classes, and their predicted probabilities on arrival, float32 (K,). None if not
+        stored.
     """
 
     order: int
@@ -54,11 +56,11 @@ class AnnotatedRow:
     arrival_prediction: tuple[list[Label], np.ndarray] | None = None
 
     def add_vote(self, source: str | None, label: Label, rule: str = "last") -> None:
-        """Add the vote `label` of the annotator `source` by the rule, one of `ON_CONFLICT`.
+        """Add the vote `label` of the annotator `source`; `rule` is one of `ON_CONFLICT`.
 
-        A named annotator has one vote, the newest; with "first", the first. With "vote", the
-        order of the votes is that of their last changes, as it decides ties. If `source` is None,
-        no earlier vote is replaced.
+        A new vote replaces the earlier vote of a named annotator; with "first" it is ignored. With
+        "vote", votes are ordered by their last changes, as the order decides ties. If `source` is
+        None (unknown), no earlier vote is replaced.
         """
         earlier = None if source is None else dict(self.votes).get(source)
         if earlier is not None:
@@ -69,7 +71,7 @@ class AnnotatedRow:
 
 
 def resolve_label(rule: str, votes: Sequence[Vote], current: Label) -> Label:
-    """Return the label that the rule, one of `ON_CONFLICT`, chooses; `current` in a tie.
+    """Return the label chosen by `rule`, one of `ON_CONFLICT`; in a tie, the label is `current`.
 
     >>> resolve_label("vote", [("ann", "ok"), ("bob", "fraud"), (None, "fraud")], "ok")
     'fraud'
@@ -86,9 +88,9 @@ def resolve_label(rule: str, votes: Sequence[Vote], current: Label) -> Label:
 
 @dataclass(slots=True)
 class VoteHistory:
-    """Votes on a record, oldest first; after the first `n_resolved` of them its label was `label`.
+    """All votes on a record, oldest first; after the first `n_resolved`, its label was `label`.
 
-    Whether a tie keeps a label depends on votes that were replaced, so the label is stored.
+    The label is stored, as in a tie it depends on votes that have been replaced since.
 
     >>> VoteHistory([("ann", "ok"), ("ann", "fraud")]).replay("first")
     ([('ann', 'ok')], 'ok')
@@ -101,7 +103,7 @@ class VoteHistory:
     label: Label | None = None
 
     def map_classes(self, new_name: Callable[[Label], Label | None]) -> "VoteHistory":
-        """Return the history with the classes `new_name(class)`; None removes a vote."""
+        """Return the history with `new_name(class)` for each class; None removes the votes."""
         mapped = [(source, new_name(label)) for source, label in self.votes]
         votes = [(source, label) for source, label in mapped if label is not None]
         label = None if self.label is None else new_name(self.label)
@@ -111,9 +113,9 @@ class VoteHistory:
         return VoteHistory(votes, n, label)
 
     def replay(self, rule: str) -> tuple[list[Vote], Label]:
-        """Return the votes that the record has after all votes, and its label.
+        """Apply all votes by `rule`, one of `ON_CONFLICT`; return the current votes and the label.
 
-        There must be at least one vote. The rule is one of `ON_CONFLICT`.
+        The history must not be empty.
         """
         row, label = AnnotatedRow(0, self.votes[: self.n_resolved]), self.label
         for source, vote in self.votes[self.n_resolved :]:
@@ -124,7 +126,7 @@ class VoteHistory:
 
 
 class AnnotatedRows:
-    """Index of annotated rows by record id; entries of evicted rows are removed later."""
+    """Annotations of rows, stored by record id; those of evicted rows are removed with a delay."""
 
     def __init__(self) -> None:
         self._rows: dict[str, AnnotatedRow] = {}
@@ -133,7 +135,7 @@ class AnnotatedRows:
         return len(self._rows)
 
     def add(self, id: str, row: AnnotatedRow) -> None:
-        """Add annotations of the newest row, in place of an older row of the same id."""
+        """Add the annotations of the newest row; they replace those of an older row of this id."""
         self._rows.pop(id, None)  # so that the new entry is the last
         self._rows[id] = row
 
@@ -145,7 +147,7 @@ class AnnotatedRows:
         return self._rows.get(id)
 
     def release_ids(self, ids: Iterable[str]) -> None:
-        """Remove the entries of these ids, which will denote other records."""
+        """Remove the entries of these ids, which new records will use."""
         if self._rows:
             for id in ids:
                 self._rows.pop(id, None)
@@ -204,7 +206,7 @@ class AnnotatedRows:
 
 
 _FEW = 64
-"""Entries of evicted rows that may remain, in addition to as many as there are rows."""
+"""Evicted rows may have as many entries as there are stored rows, plus this number."""
 
 
 class _Unlabelled(NamedTuple):
@@ -226,7 +228,8 @@ class Sample:
     y
         (n,), the labels.
     weight
-        float64 (n,), with mean 1 before the weights given with the labels; None: all are 1.
+        float64 (n,), the training weights; None: all are 1. Their mean is 1, unless weights were
+        given with the labels or depend on the trust in labels.
     classes
         The classes of the rows of positive weight, in the order of their first label.
     """
@@ -256,7 +259,7 @@ class LabelledRows:
         self._named = AnnotatedRows()
         self._unlabelled: dict[str, _Unlabelled] = {}  # by id, the newest last
         self.trust: Callable[[np.ndarray], np.ndarray] | None = None
-        """Computes trust weights (n,) of the rows with these orders (n,), as a further factor."""
+        """Maps sequence numbers of rows (n,) to trust (n,), a factor of the training weights."""
 
     @property
     def label_type(self) -> type | None:
@@ -356,7 +359,7 @@ class LabelledRows:
         return list(self._codes)[code]
 
     def release_ids(self, ids: Iterable[str]) -> None:
-        """Release these ids, which will denote other records; their rows stay without an id."""
+        """Release these ids, which new records will use; the old rows remain without an id."""
         ids = list(ids)
         self._named.release_ids(ids)
         if self._unlabelled:
@@ -394,8 +397,8 @@ class LabelledRows:
     def rename_or_remove_class(self, label: Label, into: Label | None) -> bool:
         """Move the rows of class `label` to class `into`, or drop the rows if `into` is None.
 
-        Returns whether a row was of the class. This counts as one more label learned. Votes for
-        the class are moved or dropped in any case.
+        Returns whether any label of the class was learned so far. This counts as one more label
+        learned. Votes for the class are moved or dropped in any case.
         """
         self._named.rename_classes(lambda one: into if one == label else one)
         if label not in self.counts:
@@ -412,7 +415,7 @@ class LabelledRows:
         return True
 
     def first_order_after(self, records: int) -> int:
-        """Return the `order` of the first row labelled after `records` records were queried."""
+        """Return the sequence number of the first label after `records` records were queried."""
         rows = self._rows.view()
         later = rows.order[np.searchsorted(rows.records, records, side="right") :]
         return int(later[0]) if len(later) else self.total + 1
@@ -420,14 +423,14 @@ class LabelledRows:
     def n_records_at_label(self, order: int) -> int:
         """Return the number of records queried when the label number `order` was learned.
 
-        If its row is no longer held, that of the next row is returned; 0 without rows.
+        If its row has been evicted, the number for the next stored row is returned; 0 without rows.
         """
         rows = self._rows.view()
         later = rows.records[np.searchsorted(rows.order, order) :]
         return int(later[0]) if len(later) else 0
 
     def mark_drift(self, order: int) -> None:
-        """Mark that a drift began before the label number `order` arrived."""
+        """Mark that a drift began just before the label number `order`."""
         self._suspected = order
 
     @property

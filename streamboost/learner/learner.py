@@ -1,7 +1,7 @@
 """Stream learner: scores records, requests labels and trains on the labels that arrive.
 
-This module has only the class `StreamLearner`. Other modules have the query decisions
-(`query_controller`), labelled rows, trainings, experts (`streamboost.stacking`) and evaluation.
+The class `StreamLearner` calls the query decisions (`query_controller`), labelled rows, trainings
+(`trainer`), experts (`streamboost.stacking`) and evaluation (`streamboost.evaluation`).
 """
 
 import math
@@ -85,16 +85,16 @@ _NEWEST = 5_000
 class StreamLearner:
     """Scores every record, requests labels for a few records, and trains on the labels returned.
 
-    The learner is deterministic: settings, seed and calls fix its results. The same calls give
-    bitwise equal results, also when the learner is saved and restored in between.
-    With `Schedule(training="background")` a thread trains. Call `deploy(trainer.finished())`
+    The learner is deterministic: with equal settings and seeds, the same calls give bitwise equal
+    results, also when the learner is saved and restored in between. With
+    `Schedule(training="background")` a thread trains. Call `deploy(trainer.finished_committee())`
     between batches to deploy the committee that the thread trained.
 
     Parameters
     ----------
     estimator
-        Trains the committee, one of streamboost's estimators. None: a
-        `SketchLogitBoostClassifier` with settings for few labels, and others from 3,000 rows on.
+        Estimator of streamboost that trains the committee. None: a `SketchLogitBoostClassifier`
+        with settings for few labels, and with other settings from 3,000 rows on.
     working_set
         Selects the labelled records for training. None: the newest 40,000 with equal weights.
     schedule
@@ -110,27 +110,27 @@ class StreamLearner:
         Calibrate the probabilities with the temperature fitted to requested labels
         (`TemperatureScaling`).
     coverage
-        Share of the sets of `predict_set` that should contain the true label, in (0, 1).
+        Share of the prediction sets (`predict_set`) that should contain the true label, in (0, 1).
     label_lags
-        Number of newest learned labels that are features, too (lagged target). `add_label_lags`
-        puts them first, and they count in D. List them in the estimator's `categorical_features`.
+        Number of newest learned labels that are also features (lagged target). `add_label_lags`
+        adds them as the first columns, and D includes them. List them in the estimator's
+        `categorical_features`.
     features
         Encodes the fields of records as columns, for `encode_arrivals`, `encode_records` and
         `learn`. The estimator is given the indices of the categorical columns. None: records are
         rows of arrays.
     experts
         Experts that predict in addition to the committee, weighted online by the labels
-        (`OnlineStacking`): "all"; "committee" for none; or a list of "committee" and any of
-        "correction", "neighbours", "transitions", "linear", "text" where features hold texts,
-        "vector" where features hold vectors, "young", committees of different age for streams
-        that change (`RecentCommittees`), and "runs", a filter for `score_arrivals` where successive
-        records often have one class (`RunFilter`).
+        (`OnlineStacking`): "all"; "committee" for no others; or a list of "committee" and any of
+        "correction", "neighbours", "transitions", "linear", "text" (requires text features),
+        "vector" (requires vector features), "young" (committees of different age for streams that
+        change, `RecentCommittees`) and "runs" (a filter for `score_arrivals` if successive records
+        often have the same class, `RunFilter`).
     on_conflict
-        Label that holds when a record is labelled again, where the record's id is found in the
-        working set: "last", "first", or "vote" (the most frequent label, where each source counts
-        with its newest; a tie keeps the current label). An id passed to `query` denotes a new
-        record from then on; "" denotes none. None: each label is learned as a separate record.
-
+        Rule that chooses the label if a record of the working set is labelled again: "last",
+        "first", or "vote" (the most frequent of the annotators' newest labels; in a tie, the
+        current label). After an id is passed to `query`, the id identifies the new record. Records
+        with the id "" cannot be labelled again. None: each label is learned as a separate record.
     decisions
         Decisions made in addition to predicted labels, see `decide_classes`. `evaluation` estimates
         their cost. None: no decisions.
@@ -140,15 +140,15 @@ class StreamLearner:
     n_features
         D, the number of features; None before the first records.
     trainer
-        The trainings: the running one, pausing, retraining.
+        Runs the trainings: has the running training, pauses trainings, retrains on demand.
     evaluator
         Estimates the quality of predictions from the requested labels.
     annotators
         Statistics of the labels of each annotator.
     changes
         Changes of the stream, detected by the experts "young".
-    strategy
-        Query settings: which records to request labels for, and whether to request them again.
+    query_config
+        Settings of label requests and relabel requests.
 
     Raises
     ------
@@ -245,7 +245,7 @@ class StreamLearner:
 
     @property
     def n_labels(self) -> int:
-        """Number of labels learned so far; a correction or retraction counts as one more label."""
+        """Number of labels learned so far; each correction or retraction is counted as a label."""
         return self._rows.total
 
     @property
@@ -269,7 +269,7 @@ class StreamLearner:
         return None if found is None else found[2]
 
     def has_row(self, id: str) -> bool:
-        """Return whether a row of the record `id` is stored, whose label `correct` can change."""
+        """Return whether the row of the record `id` is stored, as `correct` requires."""
         return self._rows.find(id) is not None
 
     def newest_labelled(self, most: int) -> tuple[list[str], list[Label], np.ndarray]:
@@ -291,7 +291,7 @@ class StreamLearner:
 
     @property
     def n_missing_random_labels(self) -> int:
-        """Number of labels that will still be requested at random, although a committee exists."""
+        """Number of labels to request at random before the utilities of the committee decide."""
         return max(self._query_controller.n_missing_random_labels, 0)
 
     @property
@@ -309,9 +309,9 @@ class StreamLearner:
         return self._lags.n
 
     def columns(self, fields: Sequence[str]) -> list[str]:
-        """Return the name of each column of a row (D,).
+        """Return the names (D,) of the columns of a row: lagged labels, then features.
 
-        Lagged labels are first. Without `features`, the other columns are named by `fields`.
+        Without `features`, the names of the other columns are `fields`.
         """
         own = fields if self.features is None else self.features.names
         return [*(f"the label {k + 1} before" for k in range(self._lags.n)), *own]
@@ -358,15 +358,16 @@ class StreamLearner:
     def score_arrivals(self, X: Any) -> Scored:
         """Return predictions for arriving records `X` (n, D), in order of arrival.
 
-        This differs from `score` where successive records often have one class: then the records
-        before, and their labels, are taken into account. Call `query` with the result next.
+        If successive records often have the same class, the predictions also depend on earlier
+        records and their labels (`RunFilter`), unlike those of `score`. Call `query` with the
+        result next.
         """
         rows = self._validated_rows(X)
         if self.committee is None:
             return self.score_rows(rows)
         scored = self.evaluator.calibrate_probabilities(self._stacking.score(self.committee, rows))
         own = rename_classes(scored, self._renamed)
-        filtered = self._stacking.filter_arrivals(rows, scored)
+        filtered = self._stacking.apply_run_filter(rows, scored)
         if filtered is None:
             return own
         return replace(rename_classes(filtered, self._renamed), unfiltered=own)
@@ -381,8 +382,8 @@ class StreamLearner:
     def predict_set(self, X: Any) -> list[list[Label | None]]:
         """Return a prediction set for each record of `X` (n, D), the most probable label first.
 
-        A share `coverage` of the records has the true label in its set, as estimated from the
-        labels that `query` requested (`PredictionSets`). None, always the last entry, represents
+        The sets are calibrated on the labels that `query` requested, so that a share `coverage` of
+        the sets contains the true label (`PredictionSets`). None, always the last entry, represents
         all labels that have not appeared yet. Sets may be empty.
         """
         return self.evaluator.make_prediction_sets(self.score(X))
@@ -410,8 +411,9 @@ class StreamLearner:
     def cache_predictions(self, ids: Sequence[str], scored: Scored) -> None:
         """Cache the experts' predictions of the records `ids` until their labels arrive.
 
-        `query` calls this. For records that are not in the cache, the experts are weighted by
-        predictions made when the label arrives, which may be better than those on arrival.
+        `query` calls this. If a record is not in the cache, its label updates the expert weights
+        with predictions made when the label arrives. These may be better than the predictions on
+        arrival.
         """
         self._stacking.cache_predictions(ids, scored)
 
@@ -420,7 +422,7 @@ class StreamLearner:
     ) -> Requests:
         """Decide which of the arriving records `X` (n, D) to request labels for.
 
-        Each record counts towards the budget here, once; each request spends a token.
+        Each record adds to the budget once, in this call; each request spends a token.
 
         `scored` are this learner's predictions. `evaluated` are predictions of another system for
         the same records: then `evaluation` and the requests are about these, and the learner's own
@@ -433,7 +435,7 @@ class StreamLearner:
             raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
         self._rows.release_ids(ids)
         self._stacking.cache_predictions(ids, scored)
-        # A label within a run teaches as much as another.
+        # The run filter is certain within a run of one class, but such labels are as useful.
         own = scored if scored.unfiltered is None else scored.unfiltered
         self._drift.observe_margins(
             own, self.committee, self._rows, self._query_controller.n_records
@@ -453,17 +455,20 @@ class StreamLearner:
         return asked
 
     def _labels_by_committee(self, scored: Scored) -> np.ndarray:
-        """Return the labels (n,) that the committee predicts without other experts."""
+        """Return the labels (n,) that the committee predicts without other experts.
+
+        If `scored` has no scores of the committee, the predicted labels of the stack are returned.
+        """
         committee = self.committee
         if committee is None or scored.scores is None or scored.version != committee.version:
             return scored.labels
         return rename_classes(committee_predictions(committee, scored), self._renamed).labels
 
     def query_pool(self, n: int) -> Requests:
-        """Request labels for at most `n` records of the pool: those of highest utility.
+        """Request labels for at most `n` records of the pool, in order of utility.
 
-        Fewer are requested if the tokens do not suffice. If the labels are learned between the
-        calls, each call is a round of query by committee on a fixed pool (Huang 2009, Algorithm 4).
+        Fewer are requested if the token balance does not suffice. If the labels are learned between
+        the calls, each call is a round of Algorithm 4 of Huang (2009).
 
         Raises
         ------
@@ -477,8 +482,9 @@ class StreamLearner:
     def query_relabels(self, may: Callable[[str], bool] = lambda id: True) -> RelabelRequests:
         """Request another label for records whose label looks wrong, within the `relabel` share.
 
-        Each request costs a token. Pass the answers to `learn` or `correct`, as any second label.
-        Only records whose id passes the predicate `may` are considered.
+        `QueryConfig.relabel` sets this share of the budget, and each request costs a token. Pass
+        the answers to `learn` or `correct`, as any second label. Only records whose id passes the
+        predicate `may` are considered.
         """
         n = self._query_controller.n_due_relabels
         if not n:
@@ -490,7 +496,7 @@ class StreamLearner:
         return again
 
     def use_external_scores(self) -> None:
-        """Expect that other processes score the records, and pause training in this process."""
+        """Prepare the learner for scores of other processes, and pause training in this process."""
         self._query_controller.uses_external_scores = True
         self.trainer.pause_training()
 
@@ -501,10 +507,10 @@ class StreamLearner:
 
         Parameters
         ----------
-        scored : predictions of the records with a request, by one committee
+        scored : predictions of the records with a request, all made by the same committee
         requests : the label requests, one for each record in `scored`
         records : the number of all records, with and without a request
-        unlabelled : sums over the records without a request; None where another call passes them
+        unlabelled : sums over the records without a request; None if another call passes these sums
         """
         self._query_controller.observe_requests(records, requests)
         self.evaluator.add_predictions(requests.ids, scored, requests)
@@ -535,16 +541,17 @@ class StreamLearner:
     ) -> tuple[Training, ...]:
         """Learn the labels `y` (n,) of records `X` (n, D) in order, and start trainings when due.
 
-        If the working set holds the record already, `on_conflict` decides; the row keeps its
-        features and ignores `X`. Returns the trainings that were started, each on the rows up to
-        the row that made the training due. Inline trainings are complete on return.
+        If a record is already in the working set, `on_conflict` chooses its label; its stored
+        features are kept, and its row in `X` is ignored. Returns the trainings that were started,
+        each on the rows up to the row that made the training due. Inline trainings are complete on
+        return.
 
         Parameters
         ----------
         ids
             The records' ids.
         X, y
-            Features, NaN where missing; labels, all text or all whole numbers.
+            Features, NaN where missing; labels, either all str or all int.
         tick
             Milliseconds since the epoch, not decreasing between calls. Schedules in seconds and
             working sets by time use the tick.
@@ -555,8 +562,9 @@ class StreamLearner:
             (n,), the labels predicted on arrival, for `on_drift`. None: the current committee
             predicts just before the label is learned.
         records
-            The field values (n) of the rows, required with features, which learn from them, too.
-            If the row in `X` is None, the row is encoded here, after the labels before it.
+            Field values of the n records, required if the learner has `features`, which also learn
+            from the values. If a row of `X` is None, it is encoded here, after the preceding labels
+            were learned.
         weight
             (n,), the weight of each record in training; a record of weight 0 is not learned, and
             its request expires. None: 1 for each.
@@ -571,7 +579,7 @@ class StreamLearner:
         rows = self._validated_rows(X)
         ids = as_ids(ids, len(rows))
         labels = as_labels(y, len(rows), self._label_type)
-        for label in self._renamed.keys() & {*labels}:  # it is there again
+        for label in self._renamed.keys() & {*labels}:  # the class is used again
             del self._renamed[label]
         chances = as_propensity(propensity, len(rows))
         guesses = as_predictions(predicted, len(rows))
@@ -608,7 +616,7 @@ class StreamLearner:
     def learn_unsolicited(
         self, id: str, row: np.ndarray, label: Label, values: Values, weight: float
     ) -> tuple[Training, ...]:
-        """Do the same as `learn` without validation, for one label that was not requested.
+        """Learn one label that was not requested, as `learn` does, but without validation.
 
         Returns the trainings that were started.
 
@@ -631,6 +639,10 @@ class StreamLearner:
         guess: Label | None = None,
         named: AnnotatedRow | None = None,
     ) -> tuple[Training, ...]:
+        """Learn the first label of a record; the arguments are described in `learn`.
+
+        `guess` is the label predicted on arrival, and `named` has the annotations of the row.
+        """
         uses_errors = self._drift.uses_errors and self.committee is not None
         if uses_errors and guess is None:
             guess = self.predict(row[None])[0]
@@ -681,7 +693,7 @@ class StreamLearner:
 
         The result has NaN in columns that the update added.
         """
-        row = self._append_missing_columns(row)  # labels before add columns
+        row = self._append_missing_columns(row)  # earlier labels may have added columns
         weight *= class_weight_for_label(self.estimator, label, self._rows.counts)
         self._stacking.learn(id, row, label, weight, self.committee)
         if self.features is None:
@@ -701,7 +713,7 @@ class StreamLearner:
         )
 
     def _find_second_labels(self, ids: Sequence[str], positions: Sequence[int]) -> set[int]:
-        """Return which of `positions` in `ids` are second labels of a record that has a row."""
+        """Return those `positions` in `ids` whose record has a row or an earlier position."""
         if self.on_conflict is None:
             return set()
         again, seen = set(), set()
@@ -750,19 +762,19 @@ class StreamLearner:
         - The unbiased estimates count the new label instead of the old one.
         - Running rates of categories subtract the old label.
         - Models trained label by label learn the new label as one more example.
-        - A row without a label leaves the working set. If the record is labelled again, the row
-          returns; as many of the newest such rows are kept as the working set may hold. The
-          unbiased estimates do not count the new label then.
+        - A row with a retracted label is not used in training. If the record is labelled again, the
+          row is used again, but the unbiased estimates do not count the new label. The number of
+          such rows is at most the size of the working set; the oldest are dropped.
 
-        Returns the trainings that were started: each change counts as a label learned.
+        Each change is counted as a label learned. Returns the trainings that were started.
 
         Parameters
         ----------
         ids, y, tick, sources
             As for `learn`.
         records
-            The field values (n) of the rows, where there are features; None where they are no
-            longer available: then text features are not updated.
+            Field values of the n records, if the learner has `features`. Where the values are None,
+            text features are not updated.
 
         Raises
         ------
@@ -789,10 +801,10 @@ class StreamLearner:
     ) -> tuple[Training, ...]:
         """Replace the label of a record that has a row; None retracts the label.
 
-        The row keeps its features and its place in the order of labels. Counters and sums replace
-        the old label with the new one. Models trained step by step learn the new label as one more
-        example; they do not undo a retracted label. `values` are the record's fields, if available.
-        Returns the trainings that were started.
+        The features of the row and its place in the order of labels do not change. Counters and
+        sums replace the old label with the new one. Models trained step by step learn the new label
+        as one more example; they do not undo a retracted label. `values` are the record's fields,
+        if available. Returns the trainings that were started.
         """
         rows = self._rows
         self._query_controller.record_relabel_answer(id)
@@ -849,7 +861,7 @@ class StreamLearner:
         self._renamed = {a: b for a, b in classes.items() if a != into} | {label: into}
         trainer = self.trainer
         if into is None:  # before the estimates lose the labels of the class
-            self._relabel_rows_by_other_votes(label)
+            self._remove_class_votes(label)
         trainer.rename_or_remove_class(label, into)
         self.evaluator.rename_or_remove_class(label, into)
         changed = self._rows.rename_or_remove_class(label, into)
@@ -863,7 +875,7 @@ class StreamLearner:
         return self.retrain_on_changed_labels() if changed else trainer.start_due_training()
 
     def votes_on(self, id: str) -> VoteHistory | None:
-        """Return the votes on a record and its label; None if no row of the record is stored."""
+        """Return the annotators' votes on a record, and its label; None if no row is stored."""
         found = self._rows.find(id)
         if found is None:
             return None
@@ -871,7 +883,10 @@ class StreamLearner:
         return VoteHistory([*row.votes], len(row.votes), label)
 
     def votes_where(self, matches: Callable[[str | None, Label], bool]) -> dict[str, VoteHistory]:
-        """Return votes and label, by id, of the records with a matching vote (source, class)."""
+        """Return the vote histories, by record id, of records with a matching vote.
+
+        `matches(source, label)` returns whether a vote matches.
+        """
         return {
             id: VoteHistory(list(row.votes), len(row.votes), now)
             for id, row, now in self._rows.annotated_rows()
@@ -883,12 +898,13 @@ class StreamLearner:
     ) -> tuple[Training, ...]:
         """Restore the classes that labels had before `rename_class`, for records that have a row.
 
-        The committee is retrained, as after `rename_class`. Returns the started trainings.
+        If a label changes, the committee is retrained, as after `rename_class`. Returns the
+        trainings that were started.
 
         Parameters
         ----------
         restored
-            By record id: the votes on the record, with their restored classes.
+            Vote histories with the restored classes, by record id.
         now
             Maps a class to its current name; None: the class was dropped.
         """
@@ -907,15 +923,21 @@ class StreamLearner:
         return self.retrain_on_changed_labels() if changed else self.trainer.start_due_training()
 
     def retrain_on_changed_labels(self) -> tuple[Training, ...]:
-        """Retrain experts and committee after labels of many rows changed; return trainings."""
+        """Retrain experts and committee after the labels of many rows have changed.
+
+        Returns the trainings that were started.
+        """
         trainer = self.trainer
         if self.features is not None:
             self.update_columns()
         self._retrain_experts()
         return trainer.retrain() if trainer.champion is not None else trainer.start_due_training()
 
-    def _relabel_rows_by_other_votes(self, label: Label) -> None:
-        """Relabel the records of class `label` that have votes for other classes."""
+    def _remove_class_votes(self, label: Label) -> None:
+        """Remove the votes for class `label`, and relabel its records by their other votes.
+
+        The rule is `on_conflict`. Records without other votes are unchanged.
+        """
         for id, row, before in list(self._rows.annotated_rows()):
             votes = [vote for vote in row.votes if vote[1] != label]
             if before == label and votes:
@@ -923,7 +945,7 @@ class StreamLearner:
                 self._relabel_row(id, row, before, after)
 
     def _relabel_row(self, id: str, row: AnnotatedRow, before: Label, after: Label) -> bool:
-        """Replace the label of a record when classes change; return whether the label differs."""
+        """Replace the label `before` of a record by `after`; return whether the labels differ."""
         if after == before:
             return False
         self._rows.correct_label(id, after, self._rows.tick, self._query_controller.n_records)
@@ -950,11 +972,12 @@ class StreamLearner:
     def deploy(self, committee: "Committee | None") -> tuple[Training, ...]:
         """Deploy `committee` for scoring, or start its evaluation; do nothing if it is None.
 
-        The result of `Trainer.finished_committee` or `Trainer.wait_for_training` gets the version
-        of its training. It is deployed at once, or after its evaluation as a challenger
-        (`Schedule.promotion`). Any other committee is deployed at once with a version of its own,
-        and a running training is abandoned. If its family is not the estimator's, the next
-        training does not extend it. Returns the training that was started, if one became due.
+        If `committee` is the result of `Trainer.finished_committee` or `Trainer.wait_for_training`,
+        it has the version of its training, and is deployed at once, or after its evaluation as a
+        challenger (`Schedule.promotion`). Any other committee is deployed at once with a new
+        version, and a running training is abandoned. The next training does not extend a committee
+        of another algorithm family (`Committee.family`). Returns the training that was started, if
+        one became due.
 
         Raises
         ------
@@ -996,7 +1019,7 @@ class StreamLearner:
         self.n_features = n_features
 
     def update_columns(self) -> None:
-        """Extend stored rows to new feature columns, and set the estimator's categorical ones."""
+        """Extend stored rows by new feature columns; set the estimator's `categorical_features`."""
         assert self.features is not None
         n_features = self._lags.n + len(self.features)
         if n_features == self.n_features:
@@ -1037,7 +1060,7 @@ class StreamLearner:
         Raises
         ------
         ConfigurationError
-            When the estimator is not one of streamboost's, and cannot be described.
+            When the estimator is not one of streamboost's public estimators.
         """
         labelled, rows = self._rows.state()
         asking, window = self._query_controller.state()
@@ -1120,7 +1143,7 @@ class StreamLearner:
         arrays: Mapping[str, np.ndarray],
         encoders: SentenceEncoders | None,
     ) -> "StreamLearner":
-        """Create an untrained learner with the settings of a snapshot."""
+        """Create an untrained learner with the settings of the snapshot: `about` and `arrays`."""
         features = None
         if (fields := about.get("features")) is not None:
             features = Features.restore(fields, select_prefix(arrays, "features."), encoders)
@@ -1180,7 +1203,8 @@ class StreamLearner:
     def load_scoring_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Load the result of `export_scoring_state` of another learner into a new learner.
 
-        Both need equal settings. Raises ModelFileError if the arrays are no exported scoring state.
+        Both learners need equal settings. Raises ModelFileError if the arrays are no exported
+        scoring state.
         """
         try:
             about, given = unpack_json(arrays["about"]), dict(arrays)
@@ -1205,9 +1229,10 @@ class StreamLearner:
 
 
 def without_running_training(arrays: Mapping[str, np.ndarray]) -> Arrays:
-    """Return the arrays of a snapshot without its running training, for predictions only.
+    """Return the arrays of a snapshot without the training that was running.
 
-    Raises ModelFileError if the arrays are not a snapshot's.
+    A learner restored from the result can predict without first repeating this training. Raises
+    ModelFileError if the arrays are not a snapshot's.
     """
     try:
         about = unpack_json(arrays["about"])

@@ -28,9 +28,9 @@ class PoolResult:
     committee
         Committee trained on all labels bought so far.
     rows
-        Rows with a label, int64 (m,), in the order in which their labels were bought.
+        Indices of the labelled rows, int64 (m,), in the order in which their labels were bought.
     labels
-        The labels (m,).
+        The labels of `rows` (m,).
     """
 
     committee: "Committee"
@@ -50,29 +50,29 @@ def learn_from_pool(
     evaluated: float = 1.0,
     random_state: int | None = None,
 ) -> Iterator[PoolResult]:
-    """Buy labels of the rows of `X` that the committee is unsure of, and train it, in turn.
+    """Alternate between buying labels for uncertain rows of `X` and training a committee.
 
     This is Huang's Active GAMBLE (2009, Algorithm 4) with any of the estimators. `first` labels are
     bought at random, and a committee is trained on all labels. Then the labels of the `each` rows
-    of highest utility are bought, ties in random order, and so on. The result is an iterator with
-    one `PoolResult` after every training; the last committee is trained on all labels. The printed
-    algorithm differs: the labels bought last are never trained on, and its loop does not end. To
-    stop early, stop iterating, for example by the error on hold-out data (section 5.2), as below.
-    `early_stopping` of the estimator limits the rounds.
+    of highest utility are bought, ties in random order, and a new committee is trained. The result
+    is an iterator with one `PoolResult` after every training; the last committee is trained on all
+    labels. In the thesis, the labels bought last are never trained on, and the loop does not end.
+    To stop early, stop iterating, for example by the error on hold-out data (section 5.2), as
+    below. `early_stopping` of the estimator limits the rounds.
 
     Parameters
     ----------
     estimator
         An estimator of streamboost; it is not changed.
     ask
-        Takes rows, int64 (m,), and returns their labels (m,).
+        Function that gets row indices, int64 (m,), and returns the labels of these rows (m,).
     first, each
         Number of labels bought before the first training, and before each other training.
     most
         Number of labels bought in total; None: one for every row.
     strategy
-        Utility of a row's label, as in `QueryConfig`: ``"margin"``, the thesis's, is large where
-        the two largest scores are close.
+        Query strategy, as in `QueryConfig`: ``"margin"``, used in the thesis, prefers rows whose
+        two largest scores are close.
     evaluated
         Share, in (0, 1], of the rows without a label that are scored, in a new random sample each
         time. Less scoring is faster with many rows (chapter 4). At least as many rows are scored as
@@ -152,8 +152,8 @@ def _buy_labels_of_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Buy labels for `rows`; return the indices of all labelled rows, and their labels.
 
-    `labelled_rows` and `labels` are those bought before. Raises DataError if the function does not
-    return a label for each row.
+    `labelled_rows` and `labels` are the rows and labels bought before; None for the first purchase.
+    Raises DataError if the function does not return a label for each row.
     """
     came = np.asarray(ask_for_labels(rows))
     if came.shape != rows.shape:

@@ -1,6 +1,6 @@
-"""Row buffers: store labelled rows in the order of their labels, with four ways of eviction.
+"""Row buffers: store labelled rows in the order of their labels, with four eviction rules.
 
-`RowBlock` holds rows in one array. The other classes keep the newest rows, the rows of the last
+`RowBlock` stores rows in arrays. The other buffers keep the newest rows, the rows of the last
 seconds, a uniform sample (reservoir), or equally many rows of each class. All classes keep the
 order of the labels, so that weights by age have the same meaning in each.
 """
@@ -19,7 +19,7 @@ __all__ = ["BalancedRows", "ReservoirRows", "RowBlock", "RowBuffer", "SlidingRow
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowBuffer:
-    """Arrays of labelled rows, oldest label first; views that the next append may change.
+    """Arrays of n labelled rows, oldest label first: views that the next append may change.
 
     The class index is the label's position among the learner's classes. The sequence number is the
     number of labels learned up to and including this one; it identifies the row.
@@ -31,7 +31,7 @@ class RowBuffer:
     codes
         int64 (n,), the class index of each label.
     ticks
-        int64 (n,), the tick at which each label was learned.
+        int64 (n,), the time at which each label was learned, in milliseconds since the epoch.
     propensity
         float64 (n,), the inclusion probability of each request, NaN without a request.
     order
@@ -54,16 +54,17 @@ class RowBuffer:
         return len(self.codes)
 
     def as_tuple(self) -> tuple[np.ndarray, ...]:
-        """Return the arrays as a tuple, in the order of the attributes."""
+        """Return the arrays in the order of the attributes."""
         return tuple(getattr(self, field.name) for field in fields(self))
 
 
 class RowBlock:
-    """Growing array of at most `bound` labelled rows, and one more until the next drop.
+    """Growing arrays of labelled rows in the order of their labels.
 
+    There are at most `bound` rows, and one more between an append and the eviction that follows.
     The capacity is at most twice `bound`. A row dropped from the middle leaves a hole. Holes are
     closed when the array is full or the rows are read, so that a row costs amortized O(D), and
-    training reads one block.
+    training reads contiguous arrays.
     """
 
     def __init__(self, bound: int, n_features: int) -> None:
@@ -84,7 +85,7 @@ class RowBlock:
 
     @property
     def oldest_tick(self) -> int:
-        """Tick (milliseconds since the epoch) of the oldest row; the block must not be empty."""
+        """Time of the oldest label in milliseconds since the epoch; the block must not be empty."""
         return int(self._rows.ticks[self._start])
 
     def append(
@@ -121,7 +122,7 @@ class RowBlock:
         self._drop_row_at_index(self._index_of_row(order))
 
     def _index_of_row(self, order: int) -> int:
-        """Return the index of the row with sequence number `order`, or its insertion point."""
+        """Return the index of the first row with sequence number `order` or more."""
         orders = self._rows.order[self._start : self._stop]
         return self._start + int(np.searchsorted(orders, order))
 
@@ -133,7 +134,7 @@ class RowBlock:
         return self._rows.X[place].copy(), int(self._rows.codes[place])
 
     def propensity_and_weight(self, order: int) -> tuple[float, float]:
-        """Return propensity and weight of the row `order`, which must exist."""
+        """Return propensity and weight of the row with number `order`, which must exist."""
         place = self._index_of_row(order)
         return float(self._rows.propensity[place]), float(self._rows.weight[place])
 
@@ -227,9 +228,9 @@ class SlidingRows:
         self._evict_excess_rows(code, tick, order)
 
     def _evict_excess_rows(self, code: int, tick: int, order: int) -> None:
-        """Evict rows that are too many or too old after an append, perhaps the new row.
+        """Evict rows after an append if there are too many, or if some are too old.
 
-        `code`, `tick` and `order` are those of the new row.
+        The new row, with `code`, `tick` and `order`, may be evicted, too.
         """
         if len(self._block) > self._size:
             self._block.drop_oldest()
@@ -239,7 +240,7 @@ class SlidingRows:
         return self._block.find_row(order)
 
     def propensity_and_weight(self, order: int) -> tuple[float, float]:
-        """Return propensity and weight of the row `order`, which must exist."""
+        """Return propensity and weight of the row with number `order`, which must exist."""
         return self._block.propensity_and_weight(order)
 
     def set_class_index(self, order: int, code: int) -> None:
@@ -282,7 +283,7 @@ class SlidingRows:
 
 
 class TimeRows(SlidingRows):
-    """Sliding window of the rows of the last `seconds` by their ticks, at most `size` rows."""
+    """Sliding window of at most `size` rows whose labels were learned in the last `seconds`."""
 
     def __init__(self, size: int, seconds: float) -> None:
         super().__init__(size)
@@ -315,7 +316,7 @@ class BalancedRows(SlidingRows):
                 del self._orders[largest]
 
     def _class_eviction_priority(self, code: int) -> tuple[int, int]:
-        """Return a sort key: the class of the largest key evicts its oldest row next.
+        """Return a sort key; the class with the largest key evicts its oldest row next.
 
         A class with more rows has a larger key; among equals, the class with the oldest row.
         """
@@ -355,17 +356,18 @@ class BalancedRows(SlidingRows):
 
 
 class ReservoirRows(SlidingRows):
-    """Uniform sample of all rows so far: Vitter's algorithm R (1985).
+    """Uniform sample of all rows so far, by Vitter's algorithm R (1985).
 
-    The t-th row is kept with probability size / t and replaces a random row. `drop_rows_before`
-    restarts the sample with the rows that stay. A retracted label leaves a hole for the next row.
+    The t-th row is stored with probability size / t, and replaces a random row. `drop_rows_before`
+    restarts the sample with the remaining rows. If a label is retracted, the next row takes the
+    free place.
     """
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
         super().__init__(size)
         self._rng = rng
         self._seen = 0
-        self._orders: list[int] = []  # orders of the stored rows by reservoir slot
+        self._orders: list[int] = []  # sequence number of the row in each place
 
     def _evict_excess_rows(self, code: int, tick: int, order: int) -> None:
         self._seen += 1

@@ -12,7 +12,7 @@ from streamboost.stacking.correction import PER_LABEL, CorrectionSettings
 __all__ = ["Kind", "Schedule", "Training", "TrainingProgress"]
 
 _SHARE = 100
-"""An extension is due after 1/100 of all labels or more: for fewer it is not worth its cost."""
+"""An extension needs at least 1/100 of all labels as new labels, to be worth its cost."""
 
 _MANY = 20_000
 """Number of labels from which on retrainings are rarer, as they cost more and gain less."""
@@ -39,11 +39,11 @@ class Training:
     kind
         "first", "retrain" or "extend"; or "drift", a retraining on the rows since a change.
     labels
-        Number of labels learned at its start.
+        Number of labels learned when the training started.
     seed
-        Seed of its random numbers.
+        Seed of the random numbers of the training.
     version
-        Version of the committee that it trains.
+        Version of the committee that is trained.
     """
 
     kind: Kind
@@ -54,13 +54,14 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """Numbers of labels and ticks at the last retraining, and at the last training of any kind.
+    """Times of the last retraining and of the last training of any kind, in labels and ticks.
 
     Attributes
     ----------
     retrained, trained
-        Number of labels learned at its start. retrained_tick, trained_tick
-        The tick of the newest of these labels.
+        Number of labels learned when the last retraining, or the last training, started.
+    retrained_tick, trained_tick
+        Tick of the newest of these labels, in milliseconds since the epoch.
     """
 
     retrained: int
@@ -77,7 +78,8 @@ class Schedule:
     labels, the next one is due max(1, floor(L * (growth - 1))) labels later, or `retrain_every`
     labels or `retrain_seconds` later if that is sooner. In between, the committee is extended
     whenever `extend_every` labels have arrived, or `extend_seconds` have passed, since the last
-    training of either kind. Seconds are measured by the labels' ticks.
+    training of either kind. Seconds are differences of the labels' `tick`, in milliseconds since
+    the epoch.
 
     Drift detected by `on_drift` retrains on the records labelled since the change, as soon as
     these are of two classes. Older records are dropped, and L is counted from there. With delayed
@@ -90,13 +92,14 @@ class Schedule:
     growth
         Factor by which the labels grow from one retraining to the next, above 1.
     retrain_every
-        Most labels from one retraining to the next, twice as many once there are 40,000 (from
-        20,000 on in proportion); None: growth and seconds decide.
+        Maximum number of labels from one retraining to the next. From 20,000 labels on, the maximum
+        grows in proportion to the number of labels; from 40,000 on, it is twice as large. None:
+        `growth` and `retrain_seconds` decide.
     retrain_seconds
-        Most seconds from one retraining to the next; None: labels decide.
+        Maximum number of seconds from one retraining to the next; None: labels decide.
     extend_every
-        Labels from one training to an extension, or one per cent of all labels where that is
-        more; None: no extension by labels.
+        Number of labels from one training to an extension, but at least one per cent of all labels;
+        None: no extension by labels.
     extend_seconds
         Seconds from one training to an extension; None: no extension by seconds.
     extend_estimators
@@ -104,10 +107,10 @@ class Schedule:
     max_estimators
         Limit of the rounds: if an extension would exceed it, the committee is retrained instead.
     training
-        "inline": within the call that made the training due. "background": in a thread, in
-        parallel with scoring; the call of `deploy` deploys the committee. At most one training runs
-        at a time. Trainings that become due meanwhile start after that call, as one training on
-        the working set of that time.
+        "inline": within the call that made the training due. "background": in a thread, in parallel
+        with scoring (background training); a call of `StreamLearner.deploy` deploys the committee.
+        At most one training runs at a time. Trainings that become due meanwhile start after that
+        call, as one training on the working set of that time.
     promotion
         "always": deploy each trained committee. "better": deploy a challenger only if it makes no
         more errors than the champion on the labels that arrived after its training started, which
@@ -115,8 +118,8 @@ class Schedule:
         was trained on more labels. Labels are not weighted by inclusion probability, so the
         comparison is about the requested records, mostly hard ones.
     n_evaluation_labels
-        Number of labels for such a comparison, at most a tenth of the labels learned when the
-        training started, so that a young learner need not wait long.
+        Number of labels for the comparison with promotion="better", at most a tenth of the labels
+        learned when the training started, so that a young learner need not wait long.
     on_drift
         River's drift detector: "adwin", "page_hinkley", or "kswin", which takes a hundred times
         as long as the others; None: no detection.
@@ -125,8 +128,9 @@ class Schedule:
         wrong; "margin", the difference of the committee's two largest probabilities for each
         record passed to `query`, which needs no labels; or "both", with a detector for each.
     correction_rounds
-        Number of stumps that correct the committee's scores by the newest labels. Each label
-        replaces the stumps of the label before. 0: none. See `per_label`.
+        Number of stumps that are boosted on top of the committee, on the newest labels. The stumps
+        are replaced whenever a label arrives. 0: no correction. `Schedule.per_label()` returns a
+        schedule with a correction.
     correction_rows, correction_half_life
         Number of newest labelled records that the stumps are grown on, and the age in labels at
         which a record's weight is half that of the newest.
@@ -193,7 +197,7 @@ class Schedule:
 
     @property
     def correction_settings(self) -> CorrectionSettings:
-        """Settings of the correction by the newest labels."""
+        """Settings of the stumps that correct the committee, with the `correction_` parameters."""
         return CorrectionSettings(
             self.correction_rounds, self.correction_rows, self.correction_half_life
         )
@@ -202,19 +206,22 @@ class Schedule:
     def per_label(cls, **settings: Any) -> "Schedule":
         """Return a schedule that adapts to every label, for streams with autocorrelated labels.
 
-        The committee is retrained as labels grow by a quarter, or 500 have arrived, and never
+        `settings` are parameters of `Schedule` that differ from the ones described here.
+
+        The committee is retrained when the labels have grown by a quarter or by 500, and never
         extended. In between, each label boosts five new stumps on top of the committee: rounds of
         the sketch with two leaves each, on the newest 50 labelled records, where a record five
-        labels older weighs half as much. So the newest labels have an effect at once that decays as
-        fast, and corrections do not accumulate. They are no versions of the committee; in a
-        pipeline each batch is scored with the correction by all labels before it.
+        labels older weighs half as much. So the newest labels have an immediate effect that decays
+        quickly, and corrections do not accumulate. Corrections do not create versions of the
+        committee. In a pipeline, each batch is scored with the correction by all labels before the
+        batch.
 
         Measured through River, with only the committee as expert (`experts="committee"`) and every
         label known at once: 94.0 % correct on electricity (45,312 records, six features), against
         85.3 % for repeating the last label and 76.8 % for the committee without corrections. On
         outdoor: 93.5 %, against 90.2 and 63.4 %. Without autocorrelation the correction costs some
         accuracy: weather falls from 79.8 to 76.7 %. By default the correction is one expert of
-        several, whatever the schedule. `settings` are parameters that differ.
+        several, whatever the schedule.
 
         Examples
         --------
@@ -235,9 +242,10 @@ class Schedule:
     ) -> Kind | None:
         """Return the kind of training that is due after `labels` labels; None if none is due.
 
-        `progress` describes the last trainings; None before the first. `rounds` is the committee's
-        number of rounds, and `tick` is the newest label's. `origin` is the number of labels from
-        before the last drift. The caller must check that the labels have two classes.
+        `progress` describes the last trainings; None before the first. `rounds` is the number of
+        boosting rounds of the committee, and `tick` is the tick of the newest label. `origin` is
+        the number of labels from before the last drift. The caller must check that the labels have
+        two classes.
         """
         if progress is None:
             return "first" if labels >= self.first else None
@@ -254,13 +262,16 @@ class Schedule:
         return "retrain" if self.exceeds_max_estimators(rounds) else "extend"
 
     def holdout_size(self, labels: int) -> int:
-        """Return how many labels evaluate the committee of a training started at `labels`."""
+        """Return the number of labels that evaluate a committee trained on `labels` labels."""
         if self.promotion == "always":
             return 0
         return min(self.n_evaluation_labels, max(1, labels // 10))
 
     def min_labels_for_training(self, progress: TrainingProgress | None, origin: int) -> int:
-        """Return the number of labels below which no training is due; 0 with limits in seconds."""
+        """Return the number of labels below which no training is due; 0 if seconds also decide.
+
+        `progress` and `origin` are described in `due_training`.
+        """
         seconds = self.retrain_seconds, self.extend_seconds
         if progress is None or seconds != (None, None):
             return 0
@@ -271,7 +282,7 @@ class Schedule:
         return min(progress.retrained + wait, extended)
 
     def exceeds_max_estimators(self, rounds: int) -> bool:
-        """Return whether an extended committee of now `rounds` rounds would exceed the limit."""
+        """Return whether extending a committee of `rounds` rounds would exceed `max_estimators`."""
         limit = self.max_estimators
         return limit is not None and rounds + self.extend_estimators > limit
 

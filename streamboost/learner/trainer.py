@@ -1,8 +1,8 @@
-"""Trainer: runs the scheduled trainings in sequence and evaluates challengers before deployment.
+"""Trainer: runs scheduled and background trainings, and evaluates challengers before deployment.
 
-At most one training is pending. It is pending from the label that made it due until its committee
-is deployed, or has lost to the deployed one (the champion). Nothing here reads a clock: a committee
-trained in a thread takes effect in the call of `add_challenger`. So the same calls give the same
+At most one training is pending: from the label that made the training due until its committee (the
+challenger) is deployed or loses to the deployed one (the champion). A committee trained in a thread
+takes effect in the call of `add_challenger`, and no clock is read. So the same calls give the same
 committees, however long the thread took.
 """
 
@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingJob:
-    """Training with all of its inputs; the resulting committee does not depend on where it runs.
+    """Training with all its inputs, so that it gives the same committee in any thread.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class TrainingJob:
     y
         (n,), the labels.
     weight
-        float64 (n,), as in `Sample`; None where all are 1.
+        float64 (n,), the training weights; None: all are 1.
     committee
         The committee to extend; None for a training from scratch.
     n_estimators
@@ -77,11 +77,11 @@ class TrainingJob:
         return replace(trained, version=self.training.version)
 
     def with_copied_rows(self) -> "TrainingJob":
-        """Return the job with copies of its arrays, so that later labels cannot change them."""
+        """Return the job with a copy of its rows `X`, so that later labels cannot change them."""
         return replace(self, X=self.X.copy())
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the complete job for `from_state`: a dictionary for JSON, and arrays."""
+        """Return the complete job for `from_state`: a JSON dictionary, and arrays by name."""
         about = {"training": asdict(self.training), "n_estimators": self.n_estimators}
         arrays = {"X": self.X, "y": pack_json(self.y.tolist())}
         if self.weight is not None:
@@ -149,7 +149,7 @@ class TrainingThread:
         return self._future.result()
 
     def abandon(self) -> None:
-        """Discard the job and its result; its training, which cannot be stopped, runs on."""
+        """Discard the job and its result; a training that has started cannot be stopped."""
         if self._future is not None:
             self._future.cancel()
             self._future = None
@@ -161,7 +161,10 @@ def _run_job(
     future: "Future[Committee]",
     previous_thread: Thread | None,
 ) -> None:
-    """Wait for `previous_thread`, then run `job` and set `future`, unless it was cancelled."""
+    """Wait for `previous_thread`, then run `job` and set the result of `future`.
+
+    If `future` was cancelled, `job` is not run.
+    """
     if previous_thread is not None:
         previous_thread.join()
     if not future.set_running_or_notify_cancel():
@@ -173,7 +176,7 @@ def _run_job(
 
 
 class TrainingSample(Protocol):
-    """Rows with their labels."""
+    """Interface of labelled rows: a `Sample` or a `HoldoutBuffer`."""
 
     @property
     def X(self) -> np.ndarray:  # noqa: N802
@@ -193,7 +196,7 @@ def holdout_error(committee: "Committee", rows: TrainingSample) -> float:
 
 
 class HoldoutBuffer:
-    """Stores the first `most` labels after the start of a training, to evaluate its committee."""
+    """Stores the first `most` labelled rows after a training starts, to evaluate its committee."""
 
     def __init__(
         self, most: int, rows: Iterable[np.ndarray] = (), labels: Iterable[Label] = ()
@@ -234,7 +237,7 @@ class HoldoutBuffer:
         self._labels = [one for one in now if one is not None]
 
     def state(self) -> tuple[list[Label], Arrays]:
-        """Return labels and features as the state for `from_state`."""
+        """Return the labels, and the features as the array "X", as the state for `from_state`."""
         return list(self._labels), {"X": self.X}
 
     @classmethod
@@ -245,7 +248,11 @@ class HoldoutBuffer:
 
 @dataclass(slots=True)
 class PendingTraining:
-    """Training that was started: its job, and its committee once the job has ended."""
+    """Started training whose committee is not deployed yet.
+
+    `job` is the job of a running thread; None once it has ended. `holdout` holds the labels since
+    the start of the training. `challenger` is the trained committee; None while the job runs.
+    """
 
     job: TrainingJob | None
     holdout: HoldoutBuffer
@@ -317,7 +324,7 @@ class Trainer:
 
     @property
     def running_training(self) -> Training | None:
-        """Training that runs in a thread until `StreamLearner.deploy` gets its committee."""
+        """The training in a thread, until `StreamLearner.deploy` gets its committee; None: none."""
         job = self._pending.job if self._pending else None
         return job.training if job else None
 
@@ -345,7 +352,7 @@ class Trainer:
         return self._worker.wait()
 
     def retrain(self) -> tuple[Training, ...]:
-        """Retrain now, or once no training is pending.
+        """Retrain the committee now, or once no training is pending.
 
         Returns the training that was started, if any.
         """
@@ -375,9 +382,9 @@ class Trainer:
         return self.start_due_training()
 
     def on_label(self, row: np.ndarray, label: Label) -> tuple[Training, ...]:
-        """Evaluate a challenger on the newest label and its row (D,).
+        """Add the newest label and its row (D,) to the pending training's evaluation, if any.
 
-        Starts a training that is due, and returns the training that was started, if any.
+        Starts a training if one is due. Returns the training that was started, if any.
         """
         if self._pending is not None:
             self._pending.holdout.add(row, label)
@@ -400,9 +407,10 @@ class Trainer:
             self._pending.holdout.rename_or_remove_class(label, into)
 
     def add_challenger(self, challenger: "Committee") -> tuple[Training, ...]:
-        """Take `challenger`, the committee of the training in a thread, for evaluation.
+        """Start the evaluation of `challenger`, the committee that the thread has trained.
 
-        Without an evaluation it is deployed at once. Returns the training that was started, if any.
+        If `Schedule.promotion` is "always", the challenger is deployed at once. Returns the
+        training that was started, if any.
         """
         assert self._pending is not None
         self._set_challenger(challenger, self._pending.holdout)
@@ -411,8 +419,8 @@ class Trainer:
     def deploy_as_new_version(self, committee: "Committee") -> None:
         """Deploy `committee` under the next version, and discard a pending training.
 
-        The version that it has may be that of another committee here, whose cached scores must not
-        be used for it.
+        The current version of `committee` may be that of another committee in this learner, whose
+        cached scores must not be used.
         """
         self.newest_version += 1
         self.champion = replace(committee, version=self.newest_version)
@@ -422,7 +430,7 @@ class Trainer:
     def start_due_training(self) -> tuple[Training, ...]:
         """Deploy a challenger that has won its evaluation, then start a training if one is due.
 
-        Returns the started training, or nothing: while trainings are paused, none starts.
+        Returns the training that was started, if any. While trainings are paused, nothing is done.
         """
         if self.paused:
             return ()

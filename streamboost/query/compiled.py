@@ -1,4 +1,4 @@
-"""Lazy import of the query kernels, so that short commands need not load them."""
+"""Lazy import of the compiled query functions, so that short commands do not load them."""
 
 from functools import cache
 from typing import Any
@@ -8,7 +8,7 @@ __all__ = ["kernels"]
 
 @cache
 def kernels() -> Any:
-    """Return the module of the query kernels, imported on first use."""
+    """Return the module `streamboost.kernels.query`, imported on first use."""
     from streamboost.kernels import query
 
     return query

@@ -23,14 +23,15 @@ class QueryConfig:
     Parameters
     ----------
     strategy
-        Utility of a label: high if the two most probable classes are close ("margin"), if the
-        "entropy" of the probabilities is high, if the most probable class is improbable
-        ("least_confident"), or if the committees after 1, 2, ... rounds vote for different classes
-        ("vote_entropy"). "random" ignores utilities.
+        Rule that ranks records by the utility of their labels. The utility is high if the scores of
+        the two most probable classes are close ("margin"), if the probabilities have a high entropy
+        ("entropy"), if the most probable class is improbable ("least_confident"), or if the
+        committees after 1, 2, ... rounds vote for different classes ("vote_entropy"). "random"
+        ignores utilities.
     mode
         "stream" decides about each record on arrival. "pool" keeps the newest `window` records.
-        Once the pool is full, the `query_batch_size` best records are requested whenever there are
-        enough tokens.
+        Once the pool is full, the `query_batch_size` records of highest utility are requested
+        whenever the token balance allows it.
     selection
         Selection rule of stream mode. "probability" selects at random, with an inclusion
         probability that grows with the rank of the utility and with the uncertainty of the
@@ -42,27 +43,29 @@ class QueryConfig:
     burst
         Requests over any n consecutive records stay within budget * n + burst.
     audit
-        Share of the budget spent uniformly at random, in [0, 1], so that accuracy can be
-        estimated without bias. Requires a burst of at least 2; selection "probability" requires at
-        least 3, also without audits. In pool mode a record is audited when it leaves the pool, as
-        the record may be requested until then.
+        Share of the budget, in [0, 1], that is spent on records selected uniformly at random, so
+        that accuracy can be estimated without bias. Requires a burst of at least 2; selection
+        "probability" requires at least 3, also without audits. In pool mode a record is audited
+        when it leaves the pool, as the record may be requested until then.
     window
-        Number of newest records whose utilities a new record is ranked among; or the pool size.
+        Number of newest records among which a new record is ranked by utility; in pool mode, the
+        size of the pool.
     query_batch_size
         Requests per round of pool mode (batch-mode active learning), at most `burst` (with audits,
         minus 2). The records of a round are selected by one committee, so large rounds gain less.
     initial_credit
-        Tokens at the start, repaid evenly until record `stream_length`: at most `burst` (with
-        audits, minus 1), and at most a third of the tokens that the budget earns until then.
+        Number of labels that may be requested before the budget has earned them. They are repaid
+        evenly until record `stream_length`. At most `burst` (with audits, minus 1), and at most a
+        third of the labels that the budget allows until then.
     stream_length
-        Length of the stream, over which the initial credit is repaid; None without a credit.
+        Number of records over which the initial credit is repaid; None without a credit.
     relabel
-        Share of the budget, in [0, 1), to request labels that look wrong again, from another
-        annotator. Above 0, training also weights labels by trust: by the prediction on arrival and
-        the annotator's reliability.
+        Share of the budget, in [0, 1), for relabel requests: if a label looks wrong, another
+        annotator is asked. Above 0, labels are also weighted in training by the estimated
+        probability that they are right (`LabelQuality`).
     evaluation_labels
-        Least number of labels that the recent estimates rest on. Their window has 2,000 records,
-        or more if these have fewer labels.
+        Minimum number of labels in the sliding window of the recent estimates. The window has 2,000
+        records, or more if these have fewer labels.
 
     Raises
     ------
@@ -189,17 +192,16 @@ class QueryConfig:
     def compute_utility(self, evidence: np.ndarray) -> np.ndarray:
         """Return the utility (n,), in [0, 1], of a label for each of n records.
 
-        Records of higher utility are requested first.
-
-        `required_input` says what `evidence` must be: raw score margins (n,), probabilities (n, K),
-        vote shares (n, K), or, for "nothing", any array with n rows.
+        Records of higher utility are requested first. The content of `evidence` depends on
+        `required_input`: raw score margins (n,), probabilities (n, K), vote shares (n, K), or, for
+        "nothing", any array with n rows.
         """
         return UTILITIES[self.strategy].measure(evidence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Requests:
-    """Label requests for records; all sequences have length m.
+    """Label requests for m records; all sequences but the last have length m.
 
     Attributes
     ----------
@@ -210,12 +212,13 @@ class Requests:
     propensity
         float64 (m,), the inclusion probability of each record, given all earlier requests.
     audit
-        bool (m,), whether the record was the randomly chosen (audited) one of its block.
+        bool (m,), whether the record was requested at random by an audit.
     selected
-        bool (m,), whether the selection rule chose the record; `selected` or `audit` is true.
+        bool (m,), whether the record was selected by the selection rule or for its utility;
+        `selected` or `audit` is true, or both.
     inclusion_probabilities
-        float64 (n,), for selection "probability": the inclusion probability of each record that
-        arrived, requested or not; else None.
+        float64 (n,), the inclusion probability of each of the n records that arrived, requested or
+        not; None unless selection is "probability".
     """
 
     ids: list[str]

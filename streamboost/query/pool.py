@@ -32,7 +32,7 @@ class Pool(UtilityWindow):
 
     @property
     def is_full(self) -> bool:
-        """Whether the pool holds its largest number of records."""
+        """Whether the pool holds its maximum number of records."""
         return self._count == len(self._excluded)
 
     def admit(self, id: str, row: np.ndarray, utility: float) -> PoolChoice | None:
@@ -61,10 +61,11 @@ class Pool(UtilityWindow):
     def select_best(
         self, n: int, generator: np.random.Generator, *, at_random: bool
     ) -> list[PoolChoice]:
-        """Return the `n` records of highest utility, oldest first, and exclude them from requests.
+        """Select the `n` records of highest utility, and exclude them from later requests.
 
-        Ties are broken at random. With `at_random` all utilities count as equal. The inclusion
-        probability of a record is 1. For tied records, it is the share of them that is selected.
+        Returns the selected records, oldest first, or fewer if the pool has not enough. Ties are
+        broken at random. With `at_random`, all records are tied. The inclusion probability is the
+        selected share of the tied records, and 1 for records of higher utility.
         """
         order = self._indices_oldest_first()
         places = order[~self._excluded[order]]
@@ -90,7 +91,7 @@ class Pool(UtilityWindow):
         return [self._ids[place] for place in self._indices_oldest_first()]
 
     def state(self) -> tuple[int, dict[str, np.ndarray]]:
-        """Return the committee version, and arrays of the records without ids, oldest first."""
+        """Return the committee version, and the records as arrays without ids, oldest first."""
         version, arrays = super().state()
         return version, arrays | {"taken": self._excluded[self._indices_oldest_first()]}
 

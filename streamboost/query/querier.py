@@ -52,9 +52,8 @@ class _RequestBuilder:
 class Querier:
     """Decides which records of a stream to request, by a query strategy and its budget.
 
-    Of three random generators, one draws a number per record, one draws a number per audit block,
-    and one is for the rounds of pool mode. So the requests do not depend on how the stream is
-    divided into batches.
+    There are three random generators: for a number per record, for a number per audit block, and
+    for ties in pool mode. So the requests do not depend on how the stream is divided into batches.
     """
 
     def __init__(self, strategy: QueryConfig, seeds: np.random.SeedSequence) -> None:
@@ -76,7 +75,7 @@ class Querier:
         )
 
     def rescore(self, version: int, measure: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Recompute stored utilities with `measure` if they are not by the committee `version`.
+        """Recompute stored utilities with `measure` if the committee `version` has changed.
 
         `measure` maps features (n, D), oldest first, to utilities (n,).
         """
@@ -110,11 +109,12 @@ class Querier:
         X
             float32 (n, D), stored to rescore the window.
         utility
-            float64 (n,), the utility of each label, by the same committee version as the window.
+            float64 (n,), the utility of each label, computed with the committee version of
+            `rescore`.
         sure
             float64 (n,), the probability of each predicted label; None if not available.
         cold
-            Whether to request at random, as there are no utilities yet.
+            Whether to request at random, because there are no useful utilities yet.
         by_rank_too
             Whether inclusion probabilities depend on the utility in addition to `sure`.
         """
@@ -144,9 +144,7 @@ class Querier:
     ) -> Requests:
         """Return requests for a random sample of the arriving records.
 
-        Inclusion probabilities grow with the rank of `utility` and with the uncertainty of the
-        label, given the probability `sure` of each prediction. `draws` (n,) are uniform random
-        numbers.
+        The arguments are those of `select_requests`; `draws` (n,) are uniform random numbers.
         """
         by_rank = self.config.strategy != "random"
         density = np.ones(len(ids))
@@ -195,7 +193,10 @@ class Querier:
         *,
         cold: bool,
     ) -> None:
-        """Add requests for arriving records by the selection rule; if `cold`, at random."""
+        """Add requests for arriving records selected by the selection rule; if `cold`, at random.
+
+        The arguments are those of `select_requests`; `draws` (n,) are uniform random numbers.
+        """
         by_rank = self.config.strategy != "random"
         selection = self._selection if by_rank and not cold else None
         if selection is not None:
@@ -232,11 +233,10 @@ class Querier:
     ) -> None:
         """Add arriving records to the pool, and request pool records whenever a round is due.
 
-        A round requests `query_batch_size` records of highest utility, once the pool is full and
-        the tokens suffice.
-
-        Audits are of the records that leave the pool. If arriving records were audited, they would
-        be excluded from rounds, and the requests of rounds would depend on the audit.
+        A round requests the `query_batch_size` records of highest utility, once the pool is full
+        and the token balance suffices. An audited record is requested when it leaves the pool. If
+        it were requested on arrival, it would be excluded from rounds, and rounds would depend on
+        the audit.
         """
         for i, id in enumerate(ids):
             budget.count_arrivals(self._places)

@@ -1,4 +1,8 @@
-"""Random sampling under a label budget, with an inclusion probability for every record."""
+"""Random sampling under a label budget, with an inclusion probability for every record.
+
+The design is the systematic sampling of Deville (1998): one record per stratum, where a stratum is
+a group of successive records whose inclusion probabilities sum to 1.
+"""
 
 from fractions import Fraction
 from math import ceil
@@ -12,7 +16,7 @@ from streamboost.query.token_bucket import TokenBucket
 __all__ = ["OnePerStratumSampler", "SizeMeasure"]
 
 FLOOR = Fraction(1, 10)
-"""Least inclusion probability as a share of the budget; it bounds the weight of a label."""
+"""Lowest inclusion probability, as a share of the budget; bounds the weight of a label."""
 
 _POWER = 8.0
 """Exponent k of the density by rank: larger values prefer the most useful records more."""
@@ -21,7 +25,7 @@ _DOUBT = 0.5
 """Share of a record's density that is proportional to the uncertainty of its label."""
 
 _NEWEST = 500
-"""Number of records over which the uncertainty is averaged."""
+"""Approximate number of newest records over which the uncertainty is averaged."""
 
 _BELOW_1 = float(np.nextafter(1.0, 0.0))
 
@@ -34,11 +38,12 @@ _SAVED = 1.0
 class OnePerStratumSampler(TokenBucket):
     """Samples one record per stratum with individual inclusion probabilities, within a budget.
 
-    The inclusion probabilities p of the records, cumulated, fill strata of length 1. One point is
-    drawn uniformly in each stratum before the stratum is entered, and the record whose interval
-    covers the point is requested. With S the sum of the probabilities so far there are fewer than
-    S + 1 requests. Every record earns `share` tokens, and p is at most the tokens earned minus
-    S + 1, so that with `share` n tokens earned
+    This is systematic sampling (Deville 1998). The inclusion probabilities p of successive records
+    are added up, so that each record has an interval of length p on a line. A stratum is a segment
+    of length 1 of this line. One point is drawn uniformly in each stratum, before its first record,
+    and the record whose interval covers the point is requested. With S the sum of the probabilities
+    so far there are fewer than S + 1 requests. Every record earns `share` tokens, and p is at most
+    the tokens earned minus S + 1, so that with `share` n tokens earned
 
         requests < S + 1 <= share * n
 
@@ -50,16 +55,17 @@ class OnePerStratumSampler(TokenBucket):
     the second one's point is drawn outside of it; else the point is drawn inside more often. So
     both points are uniform, no record covers two, and each is requested with probability p.
 
-    A part `again` of the share is reserved for relabel requests, by the number of records alone; at
-    most half of the tokens that `burst` allows are reserved.
+    A part `again` of the share is reserved for relabel requests. The reserve depends on the number
+    of records alone, and has at most half of the tokens that `burst` allows.
 
-    The share q of the records to request now is the earnings of a record, plus the tokens saved
-    beyond `_SAVED` spread over max(50, 5 / share) records, at most three times the earnings. Then
+    Let q be the share of the records to request at present: the tokens that a record earns, plus
+    the saved tokens beyond `_SAVED` divided by max(50, 5 / share), and at most three times the
+    tokens that a record earns. Then
 
         p = min(audit * share + (1 - audit) q g, affordable tokens, 1),
 
-    where g >= 0 is the record's own density, with a mean of about 1 over records. Neither p nor g
-    may depend on whether a stratum's point has been covered.
+    where g >= 0 is the relative inclusion probability of the record (`SizeMeasure`), with a mean of
+    about 1. Neither p nor g may depend on whether a stratum's point has been covered.
 
     Attributes
     ----------
@@ -98,9 +104,9 @@ class OnePerStratumSampler(TokenBucket):
         return self._balance / self._unit - self._discarded - self.requests
 
     def count_external(self, records: int, requests: int, audits: int) -> None:
-        """Count records and requests that other processes decided about with their own budgets.
+        """Count records and requests of other processes, which spend their own tokens.
 
-        Tokens for relabel requests are earned here for these records.
+        The records earn tokens for relabel requests in this budget.
         """
         super().count_external(records, requests, audits)
         self._balance += records * self._units_earned_per_record
@@ -114,7 +120,7 @@ class OnePerStratumSampler(TokenBucket):
         return self._relabel_balance // self._unit
 
     def charge_relabels(self, n: int) -> None:
-        """Charge `n` relabel requests, at most `n_due_relabels`."""
+        """Charge `n` relabel requests to the token balance; `n` is at most `n_due_relabels`."""
         self._relabel_balance -= n * self._unit
         self.again += n
         self.requests += n
@@ -122,11 +128,9 @@ class OnePerStratumSampler(TokenBucket):
     def sample(self, density: np.ndarray, draws: np.ndarray) -> tuple[list[int], np.ndarray]:
         """Select a random sample of n arriving records.
 
-        `density` (n,) is the relative inclusion probability, and `draws` (n,) are uniform random
-        numbers.
-
-        Returns the indices of the selected records, and the inclusion probabilities (n,) of all
-        records.
+        `density` (n,) are the relative inclusion probabilities, and `draws` (n,) are uniform random
+        numbers. Returns the indices of the selected records, and the inclusion probabilities (n,)
+        of all records.
         """
         asked, inclusion_probabilities = [], self._inclusion_probabilities(density.tolist())
         for i, (p, draw) in enumerate(zip(inclusion_probabilities, draws.tolist(), strict=True)):
@@ -142,10 +146,9 @@ class OnePerStratumSampler(TokenBucket):
     def _inclusion_probabilities(self, densities: list[float]) -> list[float]:
         """Count arriving records; return the inclusion probability of each.
 
-        `densities` are the relative inclusion probabilities.
-
-        No probability depends on the random draws, so all are computed before the draws, in one
-        loop. Local variables make this loop fast.
+        `densities` are the relative inclusion probabilities. No inclusion probability depends on
+        the random draws, so all are computed before the draws, in one loop. Local variables make
+        this loop fast.
         """
         unit, relabel_earned, max_relabel_balance = (
             self._unit,
@@ -247,7 +250,8 @@ def _draw_point_in_next_stratum(
 
     The interval covers the last `length_before` of the stratum before, and the first `length_after`
     of the new one. `is_point_covered` says whether the record covers the point of the stratum
-    before. Then the new point is outside of the interval, so that a record is requested once.
+    before. If so, the new point is outside of the interval, so that the record is requested only
+    once.
     """
     inside = (
         0.0
@@ -263,10 +267,11 @@ def _draw_point_in_next_stratum(
 class SizeMeasure:
     """Computes relative inclusion probabilities of records (the size measure of pps sampling).
 
-    One part follows the rank r in [0, 1) of the utility, with density k (1 - r)^(k - 1). The other
-    part follows the uncertainty of the predicted label of probability c: sqrt(c (1 - c)) divided by
-    its mean over some 500 records. Inclusion probabilities proportional to the uncertainty minimize
-    the variance of the estimated accuracy (Zrnic and Candès 2024). Each part has a mean of 1.
+    The result is the mean of two parts, each with a mean of 1 over records. The first part depends
+    on the rank r of the utility, in [0, 1), by the density k (1 - r)^(k - 1). The second part is
+    the uncertainty sqrt(c (1 - c)) of a label predicted with probability c, divided by its mean
+    over about 500 records. Inclusion probabilities proportional to the uncertainty minimize the
+    variance of the estimated accuracy (Zrnic and Candès 2024).
     """
 
     def __init__(self, share: float) -> None:
@@ -279,9 +284,9 @@ class SizeMeasure:
     ) -> np.ndarray:
         """Return the relative inclusion probabilities (n,) of n records, of mean about 1.
 
-        `ranks` (n, 2) are intervals (`RankedBatch.ranks`), and `sure` (n,) is the probability of
-        each predicted label; None: the result depends on the ranks alone. Without `by_rank_too`,
-        it depends on the uncertainty alone.
+        `ranks` (n, 2) are intervals (`RankedBatch.ranks`), and `sure` (n,) are the probabilities of
+        the predicted labels. If `sure` is None, the result depends on the ranks alone. Without
+        `by_rank_too`, it depends on the uncertainty alone.
         """
         low, high = ranks.T
         above = (1.0 - low) ** self._power - (1.0 - high) ** self._power

@@ -1,7 +1,7 @@
 """Selection rules of stream mode: the inclusion probability of a record on its arrival.
 
-A selection rule is applied only while the budget has a token. Probabilities depend on earlier
-records and requests, and on no random numbers.
+A selection rule is applied only while the budget has a token. The inclusion probability depends
+only on earlier records and requests, and not on the random number that decides about the record.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ __all__ = [
 SELECTIONS = ("probability", "quantile_filter", "variable_uncertainty")
 
 _TOLERANCE = 50.0
-"""Saved tokens that lower the quantile filter's threshold by the whole range of utilities."""
+"""Number of saved tokens that lower the quantile filter's threshold by the range of utilities."""
 
 _STEP = 0.01
 """Relative change of the variable threshold with each decision; the paper's s."""
@@ -34,23 +34,24 @@ _ROUNDING = 1e-6
 """Upper bound of the rounding error of a probability."""
 
 RecordProbability = Callable[[int, TokenBudget], float]
-"""Maps the index of a record in a batch, and the budget on its arrival, to its probability."""
+"""Maps the index of a record in a batch, and the budget on arrival, to its probability."""
 
 
 class SelectionRule(Protocol):
     """Interface of a selection rule, which computes each record's inclusion probability."""
 
     memory: float
+    """State of the rule, which is stored in snapshots: a threshold, or 0."""
 
     def candidates_and_probability(
         self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
     ) -> tuple[Iterable[int], RecordProbability]:
         """Return the indices of arriving records that may be requested, and a probability function.
 
-        `utility` (n,) are the utilities, and `draws` (n,) uniform random numbers. A record is
-        requested if its draw is below its probability, which the function computes from the
-        record's index and the budget. Records at other indices cannot be requested. The indices are
-        ascending.
+        `utility` (n,) are the utilities, `window` has the earlier records, and `draws` (n,) are
+        uniform random numbers. A record is requested if its draw is below its probability, which
+        the function computes from the record's index and the budget. Records at other indices
+        cannot be requested. The indices are ascending.
         """
 
     def update(self, selected: bool) -> None:
@@ -58,10 +59,11 @@ class SelectionRule(Protocol):
 
 
 class EvenSpending:
-    """Selection rule that spends the budget evenly: requests each record with equal probability.
+    """Spends the budget evenly: requests each record with the same probability, at random.
 
-    The probability is the number of tokens that a record earns, plus the saved tokens beyond one,
-    divided by max(50, 5 / budget). It is at most three times the tokens that a record earns.
+    The probability is the number of tokens that a record earns, plus a correction: the saved tokens
+    beyond one, divided by max(50, 5 / budget). It is at most three times the tokens that a record
+    earns.
     """
 
     def __init__(self, share: float) -> None:
@@ -88,8 +90,8 @@ class EvenSpending:
 class QuantileFilter:
     """Balanced incremental quantile filter: requests the records of highest utility.
 
-    The threshold is the quantile 1 - q of the window's utilities, where q is what the selection
-    earns per record. Saved tokens lower the threshold by the utilities' range times
+    The threshold is the quantile 1 - q of the window's utilities, where q is the number of
+    tokens that a record earns. Saved tokens lower the threshold by the utilities' range times
     (tokens - 1) / 50, so that they are spent. The paper has a soft budget that may be overdrawn;
     here the budget is exact.
 
@@ -104,7 +106,7 @@ class QuantileFilter:
     def candidates_and_probability(
         self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
     ) -> tuple[Iterable[int], RecordProbability]:
-        """Return all indices, and a function: 1 for a utility of at least the threshold, else 0."""
+        """Return all indices, and a function with probability 1 from the threshold on, else 0."""
         batch = window.rank_batch(utility)
 
         def probability(i: int, budget: TokenBudget) -> float:
@@ -140,7 +142,7 @@ class VariableUncertainty:
     def candidates_and_probability(
         self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
     ) -> tuple[Iterable[int], RecordProbability]:
-        """Return all indices, and a function: the probability Phi(1 - c / t) of a record."""
+        """Return all indices, and a function that returns the probability Phi(1 - c / t)."""
         known = utility.tolist()
 
         def probability(i: int, budget: TokenBudget) -> float:

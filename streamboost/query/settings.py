@@ -14,8 +14,8 @@ __all__ = ["as_exact_fraction", "check_choice", "check_integer", "is_finite"]
 def check_integer(setting: str, value: Any, *, at_least: int = 1, reason: str = "") -> None:
     """Raise ConfigurationError unless `value` is a whole number of at least `at_least`.
 
-    `setting` is the name of the value in the message. `reason` is added after the bound, such as ",
-    as ..." or " with ...".
+    `setting` is the name of the value in the message. `reason` is a text that the message appends
+    to the bound, such as ", as ..." or " with ...".
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
         raise ConfigurationError(
@@ -24,7 +24,7 @@ def check_integer(setting: str, value: Any, *, at_least: int = 1, reason: str = 
 
 
 def check_choice(setting: str, value: Any, choices: Iterable[str]) -> None:
-    """Raise ConfigurationError unless `value`, of the setting named `setting`, is in `choices`."""
+    """Raise ConfigurationError, which names the `setting`, unless `value` is in `choices`."""
     names = list(choices)
     if value not in names:
         raise ConfigurationError(
@@ -33,7 +33,7 @@ def check_choice(setting: str, value: Any, choices: Iterable[str]) -> None:
 
 
 def as_exact_fraction(setting: str, value: Any) -> Fraction:
-    """Return `value` as the exact fraction that its decimal text has: 0.1 is exactly 1/10.
+    """Return the fraction that equals the decimal notation of `value`: 0.1 is exactly 1/10.
 
     Raises ConfigurationError, with the name `setting`, if `value` is not a finite number.
 

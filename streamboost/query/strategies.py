@@ -1,7 +1,8 @@
-"""Query strategies: utilities of labels, measures of a committee's uncertainty.
+"""Query strategies: utilities of labels, measured by a committee's uncertainty.
 
 Each measure maps a part of the predictions (`Utility.required_input`) to numbers in [0, 1]. Records
-of higher utility are requested first. Utilities by different committees are not comparable.
+of higher utility are requested first. Utilities computed with different committees are not
+comparable.
 
 References
 ----------
@@ -33,10 +34,10 @@ class Utility:
         largest; "probabilities" (n, K); "votes" (n, K), the share of the committee's members that
         vote for each class; "nothing", any array with n rows.
     measure
-        Maps that array to utilities, float64 (n,).
+        Function from `required_input` to utilities, float64 (n,).
     reason
-        Text that describes the record of highest utility, to follow the word "one"; "" for
-        "random".
+        Relative clause that describes the record of highest utility in texts of the user interface,
+        such as "whose two likeliest classes are closest"; "" for "random".
     """
 
     required_input: Needs
@@ -60,7 +61,7 @@ def _least_confidence_utilities(probabilities: np.ndarray) -> np.ndarray:
 
 
 def _entropy_utilities(distributions: np.ndarray) -> np.ndarray:
-    """Return the entropy (n,) of each row of probabilities [1] or vote shares [2], over log K."""
+    """Return entropies (n,) divided by log K of probabilities [1] or vote shares [2] (n, K)."""
     n_classes = distributions.shape[1]
     if n_classes < 2:
         return np.zeros(len(distributions))

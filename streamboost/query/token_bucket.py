@@ -1,4 +1,4 @@
-"""Label budget: an exact token bucket with a reserve for random audits."""
+"""Label budget: a token bucket in exact arithmetic, with a reserve for random audits."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,7 +20,7 @@ class Ledger:
     Attributes
     ----------
     records
-        Number of records seen.
+        Number of records that arrived.
     requests
         Number of labels requested; a record chosen by both selection and audit counts once.
     audits
@@ -30,7 +30,8 @@ class Ledger:
     expired
         Number of expired requests.
     tokens
-        Number of labels that could be bought now, including a token reserved for an audit.
+        Token balance: number of labels that could be requested now, including a token reserved for
+        an audit.
     again
         Number of relabel requests, for records whose label looked wrong.
     """
@@ -52,8 +53,9 @@ class Ledger:
 class TokenBucket:
     """Base class of label budgets: tokens earned per record, and counts of requests.
 
-    Each record earns `share` tokens; the first `expected` records repay a part of the
-    `initial_credit`. A part `again` of the share is for relabel requests.
+    Each record earns `share` tokens, and each request costs one. The first `expected` records repay
+    the `initial_credit` in equal parts. The part `again`, in [0, 1), of the share is reserved for
+    relabel requests.
 
     Attributes
     ----------
@@ -73,7 +75,7 @@ class TokenBucket:
         self._expected = expected if initial_credit else 0
         self._unit = (
             share.denominator * repaid.denominator * self._relabel_share.denominator
-        )  # what a token is counted in
+        )  # number of units of a token
         self._earned_at_first = int(self._least * self._unit)
         self._earned_later = int(share * self._unit)
         self.records = self.requests = self.audits = self.again = 0
@@ -84,7 +86,7 @@ class TokenBucket:
         return self._earned_at_first if self.records < self._expected else self._earned_later
 
     def count_external(self, records: int, requests: int, audits: int) -> None:
-        """Count records and requests that other processes decided about with their own budgets."""
+        """Count records and requests of other processes, which spend their own tokens."""
         self.records += records
         self.requests += requests
         self.audits += audits
@@ -93,8 +95,8 @@ class TokenBucket:
 class TokenBudget(TokenBucket):
     """Token bucket in integer arithmetic, with one random audit per block of records.
 
-    Every record earns `share` tokens and a request costs one token. Tokens are counted in units of
-    1/denominator(share), so that the arithmetic is exact and two inequalities always hold:
+    Every record earns `share` tokens and a request costs one token. Tokens are counted in integer
+    fractions of a token (units), so that the arithmetic is exact and two inequalities always hold:
 
     - requests <= share * n after n records, as the bucket starts empty and is never below zero;
     - requests <= share * n + burst in any n consecutive records, as the bucket never holds more
@@ -106,20 +108,20 @@ class TokenBudget(TokenBucket):
     tokens at the start, a burst below L (with audits, L + 1) is not possible.
 
     From record ceil(1 / share) on, each block of m = ceil(1 / (audit * share)) records has one
-    audit. Its place is drawn uniformly before the block starts, and that record is requested
-    whatever the query selection decides. For the audit to be a uniform random sample, the decisions
-    of the selection, and all of their inputs, must be independent of that place:
+    audit: one record, drawn uniformly before the block starts, is requested regardless of the
+    selection rule. For the audit to be a uniform random sample, the decisions of the selection
+    rule, and all of their inputs, must be independent of the audited record:
 
     - The block's audit token is withdrawn from the selection's balance at the block's first record,
-      regardless of the place. Balance and reserve stay within `burst`, so the balance alone is
-      limited to `burst - 1`. (A burst of 1 is not possible with audits: two blocks may have theirs
-      in neighbouring records.)
+      regardless of the audited record. Balance and reserve stay within `burst`, so the balance
+      alone is limited to `burst - 1`. (A burst of 1 is not possible with audits: the audited
+      records of two blocks may be neighbours.)
     - The selection must leave a whole token for the next block's first record: the balance after
       spending, plus the earnings until then, must reach 1. A block earns at least 1 / audit >= 1
       tokens, so a block that has just started can always afford the next. m is computed with the
       lower earnings while an initial credit is repaid.
     - If selection and audit choose the same record, the label is bought once, but both balance and
-      reserve are charged. Otherwise the balance would depend on the place of the audit. This wastes
+      reserve are charged. Otherwise the balance would depend on the audited record. This wastes
       about share * audit of the tokens, and both inequalities still hold.
 
     A part `again` of the share is for relabel requests. Their number depends on the number of
@@ -149,9 +151,9 @@ class TokenBudget(TokenBucket):
 
     @property
     def tokens_per_record(self) -> float:
-        """Number of tokens that a record earns for the selection now.
+        """Number of tokens that the next record earns for the selection.
 
-        Tokens for audits and relabel requests are not counted.
+        Tokens for audits and relabel requests are not included.
         """
         others = (1.0 / self.block if self.block else 0.0) + float(self._relabel_share)
         return self._units_earned_per_record / self._unit - others
@@ -162,7 +164,7 @@ class TokenBudget(TokenBucket):
         return max(min(int(self._relabel_share * self.records) - self.again, self.n_affordable), 0)
 
     def charge_relabels(self, n: int) -> None:
-        """Charge `n` relabel requests, at most `n_due_relabels`."""
+        """Charge `n` relabel requests to the token balance; `n` is at most `n_due_relabels`."""
         self.spend(n)
         self.again += n
 
@@ -174,7 +176,7 @@ class TokenBudget(TokenBucket):
 
     @property
     def spendable_tokens(self) -> float:
-        """Number of tokens, with fractions, that the selection may spend now."""
+        """Number of tokens, not rounded, that the selection may spend now; may be negative."""
         return self._spendable_units / self._unit
 
     @property
@@ -234,9 +236,8 @@ class TokenBudget(TokenBucket):
     def inclusion_probability(self, probability: float) -> float:
         """Return the newest record's probability of being requested by selection or audit.
 
-        `probability` p is that of the selection.
-
-        The result is 1 - (1 - p)(1 - 1/m) in a block of m records, and p before the first block.
+        `probability` p is the probability of being selected. The result is 1 - (1 - p)(1 - 1/m) in
+        a block of m records, and p before the first block.
         """
         return (
             probability + (1.0 - probability) / self.block
@@ -250,9 +251,10 @@ class TokenBudget(TokenBucket):
         return self.records == self._place > 0
 
     def charge_record(self, selected: bool) -> tuple[bool, bool]:
-        """Spend tokens for the newest record; return whether it is requested, and whether audited.
+        """Spend tokens on the newest record; return whether it is requested, and whether audited.
 
-        `selected` is the decision of the selection, which may be True only if `n_affordable`.
+        `selected` is the decision of the selection rule, which may be True only if `n_affordable`
+        is at least 1.
         """
         audited = self.is_audited
         self.spend(int(selected))
@@ -261,7 +263,7 @@ class TokenBudget(TokenBucket):
         return selected or audited, audited
 
     def spend(self, tokens: int) -> None:
-        """Spend `tokens` for requests of the selection, at most `n_affordable`."""
+        """Spend `tokens`, at most `n_affordable`, on as many requests of the selection."""
         self._balance -= tokens * self._unit
         self.requests += tokens
 

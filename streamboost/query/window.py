@@ -12,10 +12,9 @@ __all__ = ["RankedBatch", "UtilityWindow"]
 class UtilityWindow:
     """Sliding window of the newest `size` records, with features and utilities.
 
-    All utilities are by one version of the committee.
-
-    The features are stored, because utilities of different committees are not comparable: margins
-    grow with the committee. When the version changes, the whole window is rescored.
+    All utilities are computed with the same version of the committee. Utilities of different
+    committees are not comparable, as margins grow with the committee. So the features are stored,
+    and the whole window is rescored when the version changes.
     """
 
     def __init__(self, size: int) -> None:
@@ -45,7 +44,7 @@ class UtilityWindow:
         self._count = min(self._count + done, size)
 
     def rank_batch(self, utility: np.ndarray) -> "RankedBatch":
-        """Return an object that ranks n new records among earlier ones by `utility` (n,)."""
+        """Return the ranking of n arriving records, with utilities (n,), among the stored ones."""
         return RankedBatch(np.concatenate([self.utilities, utility]), self._count, len(self._X))
 
     def rescore(self, version: int, measure: Callable[[np.ndarray], np.ndarray]) -> None:
@@ -94,7 +93,7 @@ class UtilityWindow:
 
 
 class RankedBatch:
-    """Ranks records that arrive in order among the records that are newest at their arrival.
+    """Ranks each arriving record among the window's records at the time of its arrival.
 
     Parameters
     ----------
@@ -113,15 +112,15 @@ class RankedBatch:
         self._size = size
 
     def utilities_at(self, i: int) -> np.ndarray:
-        """Return the utilities in the window at the arrival of record `i`, which is the last."""
+        """Return the window's utilities when record `i` arrives; the last one is that of `i`."""
         end = self._count + i
         return self._utilities[max(end - self._size, 0) : end + 1]
 
     def ranks(self) -> np.ndarray:
-        """Return each record's rank as an interval of [0, 1), float64 (n, 2).
+        """Return the rank interval (low, high) of each arriving record, in [0, 1], float64 (n, 2).
 
-        The record of highest utility has rank 0. Tied records have the same interval, the union of
-        their ranks.
+        With m records in the window, including the arriving record, the highest utility has the
+        interval (0, 1/m). Tied records have the same interval, the union of their intervals.
         """
         n = len(self._utilities) - self._count
         low, high = np.empty(n), np.empty(n)

@@ -17,23 +17,24 @@ from streamboost.storage import decode_sealed, encode_sealed, pack_json, select_
 __all__ = ["PREDICTION", "PROBABILITIES", "BatchScorer", "load_once"]
 
 PREDICTION, PROBABILITIES = "prediction", "probabilities"
-"""Names of the columns that a scorer adds."""
+"""Names of the columns that a scorer adds to a batch."""
 
 _KIND = "batch scorer"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchScorer:
-    """Scorer of pyarrow RecordBatches, which is sent to workers as bytes.
+    """Scorer of pyarrow RecordBatches. The scorer itself is serialized and sent to the workers.
 
     Parameters
     ----------
     committee
         The committee that predicts.
-    there
-        Names of all columns of a batch, which replace the names that the batch has.
-    names
-        Names of the columns to read. Without `features`, they are in the order of the training.
+    column_names
+        Names of all columns, in the order of the batch. They replace the names in the batch.
+    input_columns
+        Names of the columns that are read. Without `features`, they are in the order of the
+        training.
     features
         Encoder of records; None if the committee scores the columns themselves.
     probabilities
@@ -41,22 +42,22 @@ class BatchScorer:
     """
 
     committee: Committee
-    there: tuple[str, ...]
-    names: tuple[str, ...]
+    column_names: tuple[str, ...]
+    input_columns: tuple[str, ...]
     features: Features | None = None
     probabilities: bool = False
 
     @classmethod
     def create(
         cls,
-        there: Sequence[str],
+        column_names: Sequence[str],
         committee: Committee,
         *,
         columns: Sequence[str] | None = None,
         features: Features | None = None,
         probabilities: bool = False,
     ) -> Self:
-        """Create the scorer of a data frame with the columns `there`.
+        """Create the scorer of a data frame with the columns `column_names`.
 
         Raises
         ------
@@ -64,26 +65,27 @@ class BatchScorer:
             If a column is missing, ambiguous or has the name of an added column, or if `columns`
             or `features` do not match the committee.
         """
-        _require_distinct(there, [PREDICTION, *([PROBABILITIES] if probabilities else [])])
+        _require_distinct(column_names, [PREDICTION, *([PROBABILITIES] if probabilities else [])])
         if features is None:
-            names = _names_of_columns(there, committee, columns)
+            names = _names_of_columns(column_names, committee, columns)
         elif columns is None:
-            names = _names_of_fields(there, committee, features)
+            names = _names_of_fields(column_names, committee, features)
         else:
             raise ConfigurationError(
                 f"columns={list(columns)!r} and features are both given: leave one of them out"
             )
-        return cls(committee, tuple(there), tuple(names), features, probabilities)
+        return cls(committee, tuple(column_names), tuple(names), features, probabilities)
 
     def score(self, batch: Any) -> Any:
         """Return the pyarrow RecordBatch `batch` with the columns of the predictions added.
 
-        The given columns are not copied. Raises DataError if a column does not hold numbers.
+        The columns of `batch` are not copied. Raises DataError if a column that the committee
+        scores does not hold numbers.
         """
         import pyarrow as pa
 
-        batch, committee = batch.rename_columns(self.there), self.committee
-        scores = committee.class_scores(self._rows(batch.select(self.names)))
+        batch, committee = batch.rename_columns(self.column_names), self.committee
+        scores = committee.class_scores(self._rows(batch.select(self.input_columns)))
         classes = pa.array(committee.classes.tolist())
         added = {PREDICTION: classes.take(pa.array(committee.predicted_indices(scores)))}
         if self.probabilities:
@@ -91,11 +93,11 @@ class BatchScorer:
             ends = pa.array(np.arange(n + 1) * K, type=pa.int32())
             values = pa.array(committee.probabilities(scores).ravel())
             added[PROBABILITIES] = pa.ListArray.from_arrays(ends, values)
-        names = [*self.there, *added]
+        names = [*self.column_names, *added]
         return pa.RecordBatch.from_arrays([*batch.columns, *added.values()], names=names)
 
     def _rows(self, batch: Any) -> Any:
-        """Return the rows to score: `batch` itself, or an array float32 (n, D) by `features`."""
+        """Return `batch` itself, or if `features` is given, the encoded rows, float32 (n, D)."""
         if self.features is None:
             return batch
         records = batch.to_pylist(maps_as_pydicts="strict")
@@ -111,8 +113,8 @@ class BatchScorer:
             arrays["features"] = pack_json(about)
             arrays |= {f"features.{name}": array for name, array in own.items()}
         about = {
-            "there": self.there,
-            "names": self.names,
+            "there": self.column_names,
+            "names": self.input_columns,
             "probabilities": self.probabilities,
         }
         return encode_sealed(arrays, kind=_KIND, manifest=about)
@@ -126,23 +128,23 @@ class BatchScorer:
         if "features" in arrays:
             state = unpack_json(arrays["features"])
             features = Features.restore(state, select_prefix(arrays, "features."))
-        there, names = tuple(about["there"]), tuple(about["names"])
-        return cls(committee, there, names, features, about["probabilities"])
+        column_names, names = tuple(about["there"]), tuple(about["names"])
+        return cls(committee, column_names, names, features, about["probabilities"])
 
 
 @lru_cache(maxsize=4)
 def load_once(packed: bytes) -> BatchScorer:
-    """Return `BatchScorer.from_bytes(packed)`; a process keeps the four scorers used last."""
+    """Return `BatchScorer.from_bytes(packed)`; the four scorers used last are cached."""
     return BatchScorer.from_bytes(packed)
 
 
-def _require_distinct(there: Sequence[str], added: Sequence[str]) -> None:
-    """Raise ConfigurationError if a column is there twice, or a column to add is there already.
+def _require_distinct(column_names: Sequence[str], added: Sequence[str]) -> None:
+    """Raise ConfigurationError if a column name occurs twice, or is in `added`, the new columns.
 
-    Spark ignores the case of names.
+    As in Spark, the case of names is ignored.
     """
-    lower = [name.lower() for name in there]
-    for name in there:
+    lower = [name.lower() for name in column_names]
+    for name in column_names:
         if name.lower() in added:
             raise ConfigurationError(
                 f"df has the column {name!r}, which score adds: rename or drop this column"
@@ -154,7 +156,7 @@ def _require_distinct(there: Sequence[str], added: Sequence[str]) -> None:
 
 
 def _names_of_columns(
-    there: Sequence[str], committee: Committee, columns: Sequence[str] | None
+    column_names: Sequence[str], committee: Committee, columns: Sequence[str] | None
 ) -> list[str]:
     """Return the names of the committee's columns in the order of the training."""
     known = list(committee.columns.names) if committee.columns is not None else []
@@ -174,7 +176,7 @@ def _names_of_columns(
             f"columns={names!r}, and the committee was trained on a frame with other names: "
             f"rename the columns of df to {known}, and leave columns= out"
         )
-    if absent := [name for name in names if name not in there]:
+    if absent := [name for name in names if name not in column_names]:
         raise ConfigurationError(
             f"df lacks the columns {absent}, which the committee scores: add them, with null for "
             "missing values"
@@ -182,10 +184,12 @@ def _names_of_columns(
     return names
 
 
-def _names_of_fields(there: Sequence[str], committee: Committee, features: Features) -> list[str]:
+def _names_of_fields(
+    column_names: Sequence[str], committee: Committee, features: Features
+) -> list[str]:
     """Return the names of the columns that hold the fields of `features`.
 
-    Warns if the committee scores columns that depend on the record before.
+    Warns if the committee scores features that depend on the preceding record.
     """
     if len(features) < committee.n_features:
         raise ConfigurationError(
@@ -193,7 +197,7 @@ def _names_of_fields(there: Sequence[str], committee: Committee, features: Featu
             f"{committee.n_features}: give the features of its training, without label_lags"
         )
     fields = [str(name) for name in features.fields]
-    if absent := [field for field in fields if not is_within_any(field, frozenset(there))]:
+    if absent := [field for field in fields if not is_within_any(field, frozenset(column_names))]:
         raise ConfigurationError(
             f"df has no column of the fields {absent}: add them, with null for missing values"
         )
@@ -204,4 +208,6 @@ def _names_of_fields(there: Sequence[str], committee: Committee, features: Featu
             "missing values",
             stacklevel=4,
         )
-    return [name for name in there if any(is_within_any(f, frozenset({name})) for f in fields)]
+    return [
+        name for name in column_names if any(is_within_any(f, frozenset({name})) for f in fields)
+    ]

@@ -19,7 +19,7 @@ _TYPES = {
     "u": "LongType",
     "f": "DoubleType",
 }
-"""Spark type of the predictions, by the dtype kind of the classes."""
+"""Mapping from the dtype kind of the classes to the Spark type of the predictions."""
 
 
 def score(
@@ -48,8 +48,8 @@ def score(
     features
         Encoder of the records that the committee was trained on, such as `learner.features`, for
         mixed fields: texts, categories, times, vectors and nested fields. A value of another type
-        is missing. Rows of Spark have no order, so the seconds since the record before are missing,
-        too.
+        is missing. Rows of Spark have no order, so the feature "seconds since the preceding record"
+        is missing, too.
     probabilities
         Whether to add the column `probabilities`, array<double> (K,), in the order of
         `Committee.classes`.

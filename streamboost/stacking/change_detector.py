@@ -8,28 +8,29 @@ import numpy as np
 __all__ = ["ChangeDetector"]
 
 _SHARE = 0.005
-"""Share of all weights that each label redistributes, half of it to the reference."""
+"""Share of the weights that is redistributed at each label, half of it to the reference."""
 
 _LEAST_LIKELIHOOD = 0.02
 """Lower bound of the probability of a label's class."""
 
 _THRESHOLD = 0.9
-"""Weight of the committees younger than the reference above which the stream has changed."""
+"""A change is detected if committees younger than the reference have more total weight."""
 
 _LEADING = 0.4
-"""Weight of the recent committees in predictions below which no change is detected."""
+"""No change is detected if the recent committees have at most this weight in predictions."""
 
 
 class ChangeDetector:
-    """Weights of recent committees by fixed share, without the stack.
+    """Detects changes by fixed-share weights (Herbster and Warmuth, 1998) of recent committees.
 
-    One committee is the reference: the oldest at first. A committee that has learned no labels from
-    before a change predicts the labels after it better than the reference. So a change is detected
-    when the committees younger than the reference have nearly all the weight. The likeliest of them
-    is the next reference, and the change is located at its creation.
+    The weights do not include the stack. One committee is the reference: the oldest at first. A
+    committee that has learned no labels from before a change predicts the labels after it better
+    than the reference. So a change is detected when the committees younger than the reference have
+    nearly all the weight. The likeliest of them is the next reference, and the change is located at
+    its creation.
 
-    The stack follows a slow change by other means. A change is therefore only detected while the
-    recent committees have weight in predictions, too.
+    The other experts of the stack follow slow changes. So a change is only detected while the
+    recent committees also have weight in predictions (`RecentCommittees`).
     """
 
     def __init__(self) -> None:
@@ -39,14 +40,16 @@ class ChangeDetector:
     def update(
         self, orders: Sequence[int], likelihoods: np.ndarray, weight_in_predictions: float
     ) -> int | None:
-        """Update the weights by a label; return the labels before a detected change, or None.
+        """Update the weights with a label, and detect a change.
+
+        Returns the number of labels learned before the change; None if no change is detected.
 
         Parameters
         ----------
         orders
             For each committee, oldest first, the number of labels learned before its creation.
         likelihoods
-            float64 (M,), the probability of the label's class by each committee.
+            float64 (M,), the probability that each of the M committees predicted for the label.
         weight_in_predictions
             Total weight of the recent committees in predictions, in [0, 1].
         """

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamboost.checks import Label, labels_to_array
 from streamboost.errors import ConfigurationError
-from streamboost.stacking.experts import Expert, ExpertRecords, kernels
+from streamboost.stacking.experts import Expert, ExpertRecords, stacking_kernels
 from streamboost.storage import Arrays
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class ResidualCorrection(Expert):
         self._n_stumps, self._size, self._half_life = settings
         self._total = 0
         self._labels: list[Label] = []
-        # The rows are a window of a block of twice the size, from `_start` on.
+        # The rows are stored in arrays of twice the size, from index `_start` on.
         self._start = 0
         self._given = np.ones(2 * self._size)  # weights of the labels
         self._X = np.zeros((2 * self._size, 0), dtype=np.float32)
@@ -77,7 +77,7 @@ class ResidualCorrection(Expert):
         weight: float,
         scored: ExpertRecords | None = None,
     ) -> None:
-        """Learn from a record's features (D,) and its class `label`, of index `k`."""
+        """Store the newest labelled record, with features `row` (D,) and the given `weight`."""
         if not self._n_stumps:
             return
         self._total += 1
@@ -111,9 +111,9 @@ class ResidualCorrection(Expert):
         return self._total
 
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
-        """Write the corrected log probabilities of the committee's and the newest labels' classes.
+        """Write corrected log probabilities into `outputs` (see `Expert.predict`).
 
-        `outputs` is as in `Expert.predict`.
+        The classes are those of the committee and of the newest labels.
         """
         corrected: Any = self.correct_committee(records.committee)
         if corrected is records.committee:
@@ -122,7 +122,7 @@ class ResidualCorrection(Expert):
         if len(corrected.first_scores):
             columns = np.array([records.place[label] for label in corrected.classes.tolist()])
         how = corrected.first_scores, records.committee.temperature, *corrected.stumps
-        kernels().predict_corrected(records.scores, *how, records.X, columns, outputs[0])
+        stacking_kernels().predict_corrected(records.scores, *how, records.X, columns, outputs[0])
 
     def correct_committee(
         self, committee: "Committee | None"
@@ -171,7 +171,7 @@ class ResidualCorrection(Expert):
         return wider
 
     def _score_rows_with_committee(self, committee: "Committee") -> "ScoredCommittee":
-        """Return the committee with its scores of all rows; only rows that are new are scored."""
+        """Return the committee with its scores of all stored rows; scores only new rows."""
         base, end = self._base, self._start + len(self._labels)
         if base is None or base.committee is not committee:
             base = self._base = ScoredCommittee(committee, len(self._X))
@@ -200,12 +200,12 @@ class ResidualCorrection(Expert):
 
 
 class ScoredCommittee:
-    """Committee before its correction, with its scores and the labels of the newest rows.
+    """Committee without correction, with its scores for the newest rows and their labels.
 
     Attributes
     ----------
     scores
-        float64 (rows, classes of the committee), at temperature 1.
+        float64 (rows, classes of the committee), divided by the temperature.
     y
         int64 (rows,), index of each label among the committee's classes; -1 for other labels.
     """
@@ -218,24 +218,21 @@ class ScoredCommittee:
                 "SketchLogitBoostClassifier, or set the schedule's correction_rounds to 0"
             )
         self.committee = committee
-        categories = committee.learners.categories.features
+        categories = committee.learners.category_codes.features
         self.features = np.setdiff1d(np.arange(committee.n_features), categories)
         self._place = {label: k for k, label in enumerate(committee.classes.tolist())}
         self.scores = np.zeros((block, len(committee.classes)))
         self.y = np.zeros(block, dtype=np.int64)
 
     def store_scores(self, first: int, scores: np.ndarray, labels: list[Label]) -> None:
-        """Store the committee's `scores` (n, K) of n rows, and their labels.
-
-        They are stored from index `first` on.
-        """
+        """Store the committee's `scores` (n, K) and `labels` of n rows, from index `first` on."""
         end = first + len(labels)
         np.divide(scores, self.committee.temperature, out=self.scores[first:end])
         for i, label in enumerate(labels, first):
             self.y[i] = self._place.get(label, -1)
 
     def class_indices(self, labels: list[Label]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the class index of each of `labels`, int64 (n,), and the list of classes.
+        """Return the class index of each of `labels`, int64 (n,), and an array of all classes.
 
         Classes that the committee does not have follow the committee's classes.
         """
@@ -262,8 +259,8 @@ def age_weights(n: int, half_life: float) -> np.ndarray:
 def half_life_weights(n: int, half_life: float) -> np.ndarray:
     """Return weights (n,), oldest first, that halve with every `half_life` labels of age.
 
-    The geometric initial distribution of AdaBoost.A with ratio 2^(-1/half_life), up to a factor.
-    An age too large for a float is infinite, and its weight 0.
+    Up to a factor, these are the geometric initial weights of AdaBoost.A with ratio
+    2^(-1/half_life). An age that exceeds the range of floats has weight 0.
 
     >>> half_life_weights(3, 1.0)
     array([0.25, 0.5 , 1.  ])

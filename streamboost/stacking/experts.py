@@ -21,7 +21,7 @@ __all__ = [
     "ExpertRecords",
     "RunningScaler",
     "as_expert_names",
-    "kernels",
+    "stacking_kernels",
 ]
 
 EXPERTS = (
@@ -37,14 +37,14 @@ EXPERTS = (
 )
 
 MOST_CLASSES = 256
-"""Largest number of classes of experts with a table per class: later classes are not learned."""
+"""Limit of the classes of experts with a table per class; later classes are not learned."""
 
 TREES = 64
-"""Number of trees of a committee, from the first on, whose leaves the experts use."""
+"""Number of a committee's first trees whose leaves the experts use."""
 
 
 @cache
-def kernels() -> Any:
+def stacking_kernels() -> Any:
     """Return the experts' kernels, imported on first use.
 
     The module is cached, as even the import of a loaded module takes half a microsecond.
@@ -62,13 +62,13 @@ class ExpertRecords(NamedTuple):
     X: np.ndarray
     """Features, float32 (n, D)."""
     scores: np.ndarray
-    """Scores of the committee, float64 (n, its classes)."""
+    """Raw scores of the committee, float64 (n, C), for its C classes."""
     place: Mapping[Label, int]
-    """The index of each class."""
+    """Index of each class in the combined predictions, which have K classes."""
     columns: np.ndarray
-    """Indices of the committee's classes, int64 (its classes,)."""
+    """Indices of the committee's C classes among the K classes, int64 (C,)."""
     leaves: np.ndarray
-    """Leaves in the committee's first trees, uint8 (n, T); T is 0 without trees."""
+    """Leaf of each record in the committee's first T trees, uint8 (n, T); T is 0 without trees."""
 
 
 class Expert:
@@ -78,7 +78,7 @@ class Expert:
     """
 
     output_names: ClassVar[tuple[str, ...]]
-    """Names of its predictions."""
+    """Names of the expert's predictions, one for each output of `predict`."""
 
     def set_n_features(self, n_features: int) -> None:
         """Set the number of features, which has grown, to `n_features`."""
@@ -86,8 +86,8 @@ class Expert:
     def predict(self, records: "ExpertRecords", outputs: np.ndarray) -> None:
         """Write class log probabilities into `outputs`, float64 (number of outputs, n, K).
 
-        `outputs` holds the committee's log probabilities before. An expert that has no prediction
-        for a record or class leaves these in place.
+        Before the call, `outputs` holds the committee's log probabilities. An expert without a
+        prediction for a record or class leaves these values unchanged.
         """
         raise NotImplementedError
 
@@ -100,9 +100,10 @@ class Expert:
         weight: float,
         scored: "ExpertRecords | None" = None,
     ) -> None:
-        """Learn the label of one record with features `row` (D,); `k` is its class index.
+        """Update the expert with one labelled record.
 
-        `scored` is the record with the predictions of `committee`; None if not available.
+        `row` (D,) has the features, `k` is the class index of `label`, and `weight` is the record's
+        weight. `scored` contains the record with the scores of `committee`; None if unavailable.
         """
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
@@ -139,9 +140,9 @@ def as_expert_names(experts: str | Sequence[str] = "all") -> tuple[str, ...]:
 
 
 _NEWEST = 1_000
-"""Number of newest labelled records from which the means and variances are mainly computed."""
+"""Approximate number of newest labelled records that means and variances depend on."""
 
-_FLAT = 1e-12  # bound of a variance, relative to the square of the mean
+_FLAT = 1e-12  # relative to the squared mean, a smaller variance is that of a constant feature
 
 
 class RunningScaler:
@@ -150,21 +151,22 @@ class RunningScaler:
     def __init__(self) -> None:
         self._n = np.zeros(0)
         self.mean = np.zeros(0)
-        """Float64 (D,)."""
+        """Mean of each feature, float64 (D,)."""
         self._variance = np.zeros(0)
         self.rate = np.zeros(0)
-
-    """Reciprocal of each standard deviation, float64 (D,); 0 for constant features."""
+        """Reciprocal of each standard deviation, float64 (D,); 0 for constant features."""
 
     def set_n_features(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new features have mean and scale 0."""
+        """Set the number of features to `n_features`; new features have mean and rate 0."""
         filler = np.zeros(n_features - len(self.mean))
         for name in ("_n", "mean", "_variance", "rate"):
             setattr(self, name, np.append(getattr(self, name), filler))
 
     def learn(self, row: np.ndarray) -> None:
         """Update means and deviations with the features (D,) of one record."""
-        kernels().update_scaler(row, _NEWEST, _FLAT, self._n, self.mean, self._variance, self.rate)
+        stacking_kernels().update_scaler(
+            row, _NEWEST, _FLAT, self._n, self.mean, self._variance, self.rate
+        )
 
     def state(self) -> Arrays:
         """Return the mutable state for `resume`, as arrays by name."""

@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from streamboost.checks import Label
-from streamboost.stacking.experts import TREES, Expert, ExpertRecords, RunningScaler, kernels
+from streamboost.stacking.experts import (
+    TREES,
+    Expert,
+    ExpertRecords,
+    RunningScaler,
+    stacking_kernels,
+)
 from streamboost.storage import Arrays
 
 if TYPE_CHECKING:
@@ -23,24 +29,26 @@ _COLUMNS = 64
 """Number of compared columns: the columns that the committee splits most often."""
 
 _UNUSED = 0.1
-"""Number of splits added to every column's, since neighbours may need columns without splits."""
+"""Number added to the split count of each column, as columns without splits may be useful."""
 
 
 class NeighboursExpert(Expert):
-    """Predicts by the nearest record by features, and by the one and the five nearest by leaves.
+    """Predicts the labels of nearest neighbours among the newest labelled records.
 
-    By features, columns are weighted as the committee uses them: each is divided by its standard
-    deviation, and its square is multiplied by the number of splits. By leaves, the nearest records
-    share the most leaves of the committee's first trees (the proximity of Breiman's random
-    forests), a metric learned from labels. With recurring records, or classes of many small
-    clusters, neighbours are accurate before boosted trees are.
+    There are three predictions: from the nearest record in the feature space, and from the nearest
+    and the five nearest records in the leaf space. In the feature space, each difference is divided
+    by the column's standard deviation, and its square is multiplied by the committee's number of
+    splits on the column. In the leaf space, the nearest records share the most leaves of the
+    committee's first trees (the proximity of Breiman's random forests), a metric learned from
+    labels. With recurring records, or classes of many small clusters, neighbours are accurate
+    before boosted trees are.
     """
 
     output_names: ClassVar[tuple[str, ...]] = ("nearest", "leaf neighbour", "leaf neighbours")
 
     def __init__(self, scale: RunningScaler) -> None:
         self._scale = scale
-        self._X = np.zeros((0, _SIZE), dtype=np.float32)  # by column
+        self._X = np.zeros((0, _SIZE), dtype=np.float32)  # (D, rows)
         self._y = np.zeros(_SIZE, dtype=np.int64)
         self._weight = np.ones(_SIZE)
         self._n = 0
@@ -84,12 +92,14 @@ class NeighboursExpert(Expert):
             self._metric = self._column_distance_weights(records.committee)
         ring = self._X, self._y, self._weight, self._leaves, self._n, self._newest
         metric = *self._metric, self._scale.rate
-        kernels().predict_neighbours(*ring, _NEAR, records.X, records.leaves, *metric, outputs)
+        stacking_kernels().write_neighbour_predictions(
+            *ring, _NEAR, records.X, records.leaves, *metric, outputs
+        )
 
     def _update_leaves_of_rows(self, committee: "Committee") -> None:
         """Compute the leaves that the stored rows reach in the trees of `committee`.
 
-        Only rows are computed that are new since the last call, or all rows for a new committee.
+        For a new committee all rows are computed, else only rows added since the last call.
         """
         if committee is not self._committee:
             self._committee, self._metric, self._unread = committee, None, self._n
@@ -106,17 +116,16 @@ class NeighboursExpert(Expert):
     def _column_distance_weights(
         self, committee: "Committee"
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the columns that distances use, and the roots and values of their weights.
+        """Return the columns that distances use, and the roots and values of their weights (m,).
 
-        The root is 0 for categorical columns.
-
-        A column that was constant so far is compared as a category, too.
+        The root is 0 for categorical columns. A column that was constant so far is compared as a
+        category, too.
         """
         splits = np.full(len(self._X), _UNUSED)
         splits[: committee.n_features] += committee.learners.split_counts(committee.n_features)
         weight = splits / splits.mean()
         root = np.sqrt(weight)
-        root[committee.learners.categories.features] = 0.0
+        root[committee.learners.category_codes.features] = 0.0
         columns = np.sort(np.argsort(-weight, kind="stable")[:_COLUMNS])
         return columns, root[columns], weight[columns].astype(np.float32)
 

@@ -1,8 +1,8 @@
-"""Experts with few parameters, trained online.
+"""Linear and Markov experts, trained online: one label updates them at once.
 
 - `LinearExpert`: a softmax regression on the numeric features.
 - `LabelTransitionModel`: a Markov model of the labels.
-- `TextExpert`: the linear models of the texts, which `features` trains.
+- `TextExpert`: linear models of texts, which are trained by the text features.
 """
 
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,7 +12,13 @@ import numpy as np
 from streamboost.checks import Label
 from streamboost.features import Features
 from streamboost.features.text import log_softmax
-from streamboost.stacking.experts import MOST_CLASSES, Expert, ExpertRecords, RunningScaler, kernels
+from streamboost.stacking.experts import (
+    MOST_CLASSES,
+    Expert,
+    ExpertRecords,
+    RunningScaler,
+    stacking_kernels,
+)
 from streamboost.storage import Arrays
 
 if TYPE_CHECKING:
@@ -45,7 +51,7 @@ class LinearExpert(Expert):
         self._squares = np.pad(self._squares, more, constant_values=_LEAST)
 
     def _reciprocal_feature_scales(self, committee: "Committee") -> np.ndarray:
-        categories = committee.learners.categories.features
+        categories = committee.learners.category_codes.features
         if not categories.size:
             return self._scale.rate
         rate = self._scale.rate.copy()
@@ -60,7 +66,7 @@ class LinearExpert(Expert):
                 self._reciprocal_feature_scales(records.committee),
                 _MAX_DEVIATIONS,
             )
-            kernels().predict_linear(records.X, *scale, self._weights, outputs[0])
+            stacking_kernels().predict_linear(records.X, *scale, self._weights, outputs[0])
 
     def learn(
         self,
@@ -71,7 +77,10 @@ class LinearExpert(Expert):
         weight: float,
         scored: ExpertRecords | None = None,
     ) -> None:
-        """Learn a record's class; do nothing without a committee, or beyond the class limit."""
+        """Learn the class `k` of a record with features `row` (D,) and the given `weight`.
+
+        Does nothing without a committee, or if `k` is 256 or more.
+        """
         if committee is None or k >= MOST_CLASSES:
             return
         if k >= len(self._weights):
@@ -79,7 +88,9 @@ class LinearExpert(Expert):
             self._weights = np.pad(self._weights, more)
             self._squares = np.pad(self._squares, more, constant_values=_LEAST)
         scale = self._scale.mean, self._reciprocal_feature_scales(committee), _MAX_DEVIATIONS
-        kernels().update_linear(row[None], *scale, k, _RATE, weight, self._weights, self._squares)
+        stacking_kernels().update_linear(
+            row[None], *scale, k, _RATE, weight, self._weights, self._squares
+        )
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
@@ -107,21 +118,26 @@ class LabelTransitionModel(Expert):
     def __init__(self) -> None:
         self._counts = np.zeros((0, 0))
         self.newest = -1
-        """Index of the newest label, -1 before the first."""
+        """Class index of the newest label; -1 before the first."""
 
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
         """Write class log probabilities into `outputs`, float64 (number of outputs, n, K)."""
         if self.newest >= 0:
-            kernels().predict_from_transitions(self._counts[self.newest], _SMOOTHING, outputs[0])
+            stacking_kernels().predict_from_transitions(
+                self._counts[self.newest], _SMOOTHING, outputs[0]
+            )
 
     def learn_transition(self, before: int, k: int, weight: float) -> None:
-        """Count a record of class index `k` for which `before` was the newest known class index."""
+        """Count a record of class index `k`; `before` was the newest known class on its arrival.
+
+        `before` is -1 if no label was known.
+        """
         if k >= len(self._counts) and k < MOST_CLASSES:
             more = min(k + 1, MOST_CLASSES) - len(self._counts)
             self._counts = np.pad(self._counts, (0, more))
         if max(before, k) < len(self._counts):
             if before >= 0:
-                kernels().update_transition_counts(self._counts, before, k, _FADE, weight)
+                stacking_kernels().update_transition_counts(self._counts, before, k, _FADE, weight)
             self.newest = k
         else:
             self.newest = -1
@@ -136,13 +152,13 @@ class LabelTransitionModel(Expert):
 
 
 class TextExpert(Expert):
-    """Linear models of the texts, whose log probabilities are columns of each record."""
+    """Predicts from text features, whose columns are log probabilities by linear models."""
 
     output_names: ClassVar[tuple[str, ...]] = ("text",)
 
     def __init__(self, features: Features, n_before: int) -> None:
         self._features = features
-        self._n_before = n_before  # number of columns before the features
+        self._n_before = n_before  # number of lagged labels, the first columns
 
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
         """Write the text models' class log probabilities into `outputs` (see `Expert.predict`)."""

@@ -15,18 +15,18 @@ __all__ = ["CachedPrediction", "PredictionCache"]
 
 _MOST_BYTES = 8 * 2**20
 _MOST = 20_000
-"""Limits of the cache in records and bytes; the oldest records are evicted first."""
+"""Limits of the cache in bytes and in records; the oldest records are evicted first."""
 
 
 class CachedPrediction(NamedTuple):
     """Predictions of one record by all experts."""
 
     before: int
-    """Index of the newest label known on arrival, -1 for none."""
+    """Class index of the newest label known when the record arrived; -1: none."""
     logs: np.ndarray
-    """Float32 (E, K), log probabilities."""
+    """Log probabilities of K classes by E experts, float32 (E, K)."""
     known: np.ndarray
-    """Bool (K,), whether the committee had each class."""
+    """Whether the committee had each class, bool (K,)."""
 
     @classmethod
     def from_scored(cls, before: int, scored: Scored) -> "CachedPrediction":
@@ -40,7 +40,7 @@ class CachedPrediction(NamedTuple):
 
 
 class _Batch:
-    """Fields that records which were cached together share; equal only to itself."""
+    """Data shared by records that were cached together; compared by identity."""
 
     __slots__ = ("before", "known", "shape")
 
@@ -55,8 +55,8 @@ class _Batch:
 class PredictionCache:
     """Cache of the experts' predictions by record id.
 
-    An entry holds its batch, and a copy of its own predictions, so that no larger array is kept in
-    memory.
+    An entry refers to its batch and has a copy of its own predictions, so that the arrays of the
+    batch can be freed.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class PredictionCache:
         return len(self._entries) + (self._newest is not None)
 
     def put_scored(self, id: str, before: int, scored: Scored) -> None:
-        """Cache the predictions for the only record in `scored`, whose label is expected next.
+        """Cache the predictions for the only record in `scored`, whose label probably arrives next.
 
         `before` is the class index of the newest known label.
         """

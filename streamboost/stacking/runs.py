@@ -1,4 +1,4 @@
-"""Run filter: predictions of records that come in runs of one class."""
+"""Run filter: improves predictions if successive records often have the same class (runs)."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -7,42 +7,43 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.stacking.experts import kernels as mixing_kernels
+from streamboost.stacking.experts import stacking_kernels
 from streamboost.storage import Arrays
 
 __all__ = ["RunFilter"]
 
 _SIZE = 512
-"""Number of newest records whose labels are used."""
+"""Number of newest records that are stored; labels of older records are not used."""
 
 _REACH = 30
 _REPEATED = 60
-"""Distance of labels that are compared, and number of records that are filtered again."""
+"""Largest distance, in records, of two labels that are compared; and number of newest records
+that are filtered again after a label."""
 
 _MOST_CLASSES = 64
-"""Number of classes above which the filter is off, as each stored record has a row per class."""
+"""Largest number of classes with which the filter is used, to limit its memory."""
 
 _GRID = np.array(
     [(a, b) for a in (-1.0, 0.0, 1.0, 2.0, 3.5, 5.0) for b in (0.0, 1.0, 2.5, 5.0)]
 ).T.copy()
 """float64 (2, 24): a record continues a run with the probability sigmoid(a - b u), for the
-standardized logarithm u of its distance to the record before."""
+standardized logarithm u of the distance between its features and those of the record before."""
 
 _PRIOR = np.append(np.full(_GRID.shape[1], 0.5 / _GRID.shape[1]), 0.5)
-"""Probabilities of the hypotheses before the first label; the last: there are no runs."""
+"""Prior probabilities of the hypotheses, each a pair (a, b) of `_GRID`; the last: no runs."""
 
 _SHARE = 0.02
 _RATE = 0.5
 _LEAST_LIKELIHOOD = 0.02
 _FILTERED = 0.3
-"""Constants of fixed share: share given away, exponent of the likelihood and its bound, and the
-part of the share for the filtered predictions."""
+"""Fixed share: redistributed share, exponent of the likelihood, its lower bound, and the part of
+the share that the filtered predictions get."""
 
 _TRUSTED = 0.15
-"""Weight of the filtered predictions below which they are not used."""
+"""The filtered predictions are used if their weight is larger than this."""
 
 _NO_RUNS = 0.1
-"""Probability of no runs above which filtered predictions are not used."""
+"""The filtered predictions are used if the probability of no runs is less than this."""
 
 _LEAST_LOG = log(0.003)
 """Lower bound of log probabilities in the mixture."""
@@ -52,15 +53,16 @@ _FADE = 0.998
 
 
 class RunFilter:
-    """Forward filter over arriving records, where successive records often have one class.
+    """Forward filter of a hidden Markov model over runs: successive records of the same class.
 
-    A hidden Markov model: a record continues the run of the record before, with a probability that
-    depends on the distance of the two, or has a class by the class shares. The probability is a
-    mean over 25 hypotheses, one of which says that there are no runs, weighted by the labels: two
-    labels near each other are equal if a run joins them.
+    A record either continues the run of the record before, or starts a run, whose class is drawn
+    from the class shares. The probability of continuing depends on the distance between the
+    features of the two records. It is the mean over 25 hypotheses, one of which is that there are
+    no runs. The hypotheses are weighted by the labels: within a run, two labels are equal.
 
     The filtered predictions are mixed with those of the stack by fixed share (Herbster and Warmuth,
-    1998), by the labels' probabilities on arrival. Without runs, they are not used.
+    1998), depending on the probabilities that both gave the labels. If there are no runs, the
+    filtered predictions are not used.
     """
 
     def __init__(self) -> None:
@@ -85,12 +87,12 @@ class RunFilter:
         return np.asarray(weights / weights.sum())
 
     @property
-    def total_weight(self) -> float:
-        """Weight of the filtered predictions; 0 while they are not used."""
+    def mixture_weight(self) -> float:
+        """Weight of the filtered predictions in the mixture; 0 while they are not used."""
         is_used = self._weight > _TRUSTED and self._posterior[-1] < _NO_RUNS
         return self._weight if is_used else 0.0
 
-    def filter_arrivals(
+    def filter_predictions(
         self,
         X: np.ndarray,
         own: np.ndarray,
@@ -98,21 +100,21 @@ class RunFilter:
         best: np.ndarray,
         margins: np.ndarray,
     ) -> bool:
-        """Add arriving records `X` (n, D), in order; return whether the filter is used.
+        """Add arriving records `X` (n, D) in order; filter their predictions if runs are likely.
 
-        `own` float64 (n, K) are the stack's probabilities. If the filter is used, `probabilities`
-        float64 (n, K), the indices `best` int64 (n,) of the most probable classes and `margins`
-        float64 (n,) are overwritten.
+        Returns whether filtered predictions are used. `own` float64 (n, K) are the stack's
+        probabilities. If the filter is used, `probabilities` float64 (n, K), the indices `best`
+        int64 (n,) of the most probable classes and `margins` float64 (n,) are overwritten.
         """
         n, n_classes = own.shape
         self._n_unnamed = 0
         if not n or n_classes > _MOST_CLASSES:
             return False
         self._grow(X.shape[1], n_classes)
-        weight, logs = self.total_weight, np.empty((2, n, n_classes))
+        weight, logs = self.mixture_weight, np.empty((2, n, n_classes))
         for start in range(0, n, _SIZE):
             rows = slice(start, start + _SIZE)
-            kernels().filter_arrivals(
+            _run_filter_kernels().filter_arrivals(
                 np.ascontiguousarray(X[rows]),  # other layouts would compile the kernel again
                 np.ascontiguousarray(own[rows]),
                 self._n_records,
@@ -138,7 +140,7 @@ class RunFilter:
         with np.errstate(divide="ignore"):
             np.log(logs, out=logs)
         weights = np.array([1.0 - weight, weight])
-        mixing_kernels().combine_experts(weights, logs, _LEAST_LOG, probabilities, best, margins)
+        stacking_kernels().combine_experts(weights, logs, _LEAST_LOG, probabilities, best, margins)
         return True
 
     @property
@@ -147,7 +149,7 @@ class RunFilter:
         return np.asarray(counts / counts.sum())
 
     def _grow(self, n_features: int, n_classes: int) -> None:
-        """Add columns and classes up to these numbers."""
+        """Extend the arrays to at least `n_features` columns and `n_classes` classes."""
         if n_features > len(self._last):
             more = n_features - len(self._last)
             self._last = np.append(self._last, np.full(more, np.nan, dtype=np.float32))
@@ -161,7 +163,10 @@ class RunFilter:
             self._states = np.hstack([self._states, empty])
 
     def name_arrivals(self, ids: Sequence[str]) -> None:
-        """Store the ids of the records that were filtered last; others are ignored."""
+        """Store the ids of the records of the last `filter_predictions`.
+
+        Ignored if the number of `ids` differs from the number of these records.
+        """
         n, self._n_unnamed = self._n_unnamed, 0
         if len(ids) != n:
             return
@@ -189,11 +194,11 @@ class RunFilter:
         self._weight = float(weight * filtered / (weight * filtered + (1 - weight) * own))
         n, shares = self._n_records, self._shares
         about_runs = self._deviations, self._labels
-        kernels().compare_labels(
+        _run_filter_kernels().compare_labels(
             position, k, n, shares[k], _GRID, _REACH, *about_runs, self._evidence
         )
         first, posterior = max(position, n - _REPEATED), self._posterior[:-1]
-        kernels().filter_again(
+        _run_filter_kernels().filter_again(
             first, n, shares, _GRID, posterior, *about_runs, self._own, self._states
         )
 
@@ -230,7 +235,7 @@ _ARRAYS = (
 
 
 @cache
-def kernels() -> Any:
+def _run_filter_kernels() -> Any:
     """Return the kernels of the run filter, imported on first use."""
     from streamboost.kernels import runs
 

@@ -11,7 +11,13 @@ from streamboost.checks import Label, labels_to_array
 from streamboost.features import Features
 from streamboost.predictions import Scored, score_with_committee
 from streamboost.stacking.correction import PER_LABEL, CorrectionSettings, ResidualCorrection
-from streamboost.stacking.experts import TREES, Expert, ExpertRecords, RunningScaler, kernels
+from streamboost.stacking.experts import (
+    TREES,
+    Expert,
+    ExpertRecords,
+    RunningScaler,
+    stacking_kernels,
+)
 from streamboost.stacking.neighbours import NeighboursExpert
 from streamboost.stacking.online import LabelTransitionModel, LinearExpert, TextExpert
 from streamboost.stacking.prediction_cache import CachedPrediction, PredictionCache
@@ -28,24 +34,26 @@ __all__ = ["ClassIndex", "OnlineStacking"]
 
 
 class ClassIndex(NamedTuple):
-    """Maps class labels to column indices of the combined predictions.
+    """Maps K class labels to column indices of the combined predictions.
 
     Classes that only the committee has get the last indices.
     """
 
     committee: "Committee"
     n_learned: int
+    """Number of classes that the stack has learned from labels."""
     place: dict[Label, int]
+    """Index of each class."""
     columns: np.ndarray
-    """Int64 (its classes,)."""
+    """Index of each class of the committee, int64."""
     known: np.ndarray
-    """Bool (K,), whether the committee has each class."""
+    """Whether the committee has each class, bool (K,)."""
     learned: np.ndarray
-    """The same for the classes learned so far, (n_learned,)."""
+    """The first `n_learned` elements of `known`."""
     classes: np.ndarray
-    """(K,), in the order of their indices."""
+    """Class labels in the order of their indices, (K,)."""
     names: np.ndarray
-    """The same as object (K,)."""
+    """`classes` with dtype object."""
 
     @classmethod
     def from_classes(cls, committee: "Committee", learned: dict[Label, int]) -> "ClassIndex":
@@ -68,20 +76,20 @@ _OTHERS = 0.15
 
 _START_WITH_VECTORS = {"committee": 0.1, "text": 0.3, "vector": 1.0}
 _OTHERS_WITH_VECTORS = 0.05
-"""The same where records have vectors."""
+"""Initial weights if records have vector fields."""
 
 _STEP = 0.2
 _SQUARES = 10.0
 """Step size of AdaGrad, and its initial squared gradients."""
 
 _LEAST = -6.0
-"""Lower bound of log probabilities, against overconfident experts."""
+"""Lower bound of log probabilities, which limits the effect of overconfident experts."""
 
 _NO_SHARES = np.zeros(0)
 """Empty class shares, for a committee that has all classes."""
 
 _NEWEST = 50
-"""Number of newest labels that give the shares of classes that the committee does not have."""
+"""Number of newest labels whose class shares are used for classes new to the committee."""
 
 
 class OnlineStacking:
@@ -89,30 +97,32 @@ class OnlineStacking:
 
     The weights follow the gradient of the log loss of the prediction on arrival (stacking by a
     softmax regression with one weight per expert, trained by AdaGrad, Duchi et al. 2011). The
-    weight of an overconfident expert decreases, that of a useless one vanishes, and with few labels
-    the weights stay near their start.
+    weight of an overconfident expert decreases, and the weight of a useless one vanishes. With few
+    labels, the weights are near their initial values.
 
-    In a sum of logarithms the committee decides where it is confident, and the others where it is
-    not. So requested labels of small margin, from which weights are learned, bias the pool less
-    than a weighted mean. A class that is new to the committee gets its share of the newest labels
-    as probability; labels of such classes do not change the weights.
+    In a sum of log probabilities, the committee decides where it is confident, and the other
+    experts decide elsewhere. The weights are learned from requested labels, which have small
+    margins. This biases a log-linear pool less than a weighted mean of probabilities. If a class is
+    new to the committee, its probability is its share of the newest labels. Labels of such classes
+    do not change the weights.
 
     Parameters
     ----------
     experts
-        The experts in use, of `EXPERTS`; "committee" alone: only the committee predicts.
+        Names of the experts in use, from `EXPERTS`. If "committee" is the only name, only the
+        committee predicts.
     correction
-        Settings of the committee's correction by the newest labels. With any rounds, "correction"
-        is in use whenever another expert is.
+        Settings of the committee's correction by the newest labels. If `rounds` is above 0,
+        "correction" is in use together with any other expert.
     features
-        Encodes the records' texts as columns, for "text".
+        Feature encoders, required by the experts "text" and "vector".
     n_before
-        Number of columns before the features.
+        Number of columns before the features: the lagged labels.
 
     Attributes
     ----------
     names
-        The names of the combined predictions, in the order of `weights`.
+        Names of the E combined predictions, in the order of `weights`; an expert may have several.
     weights
         float64 (E,), the weight of each prediction.
     vector
@@ -185,7 +195,7 @@ class OnlineStacking:
         if self._features is None or not self._features.text_columns:
             normalized_weights["committee"] += normalized_weights.pop("text", 0.0)
         for mixture, one in self._mixtures.items():
-            mass = one.total_weight
+            mass = one.mixture_weight
             normalized_weights = {name: (1 - mass) * w for name, w in normalized_weights.items()}
             normalized_weights[mixture] = mass
         return normalized_weights
@@ -235,7 +245,7 @@ class OnlineStacking:
         outputs = self._committee_outputs(records, index.known)
         self._write_expert_outputs(records, outputs)
         P, best, margins = np.empty(outputs.shape[1:]), np.empty(n, dtype=np.int64), np.empty(n)
-        kernels().combine_experts(self.weights, outputs, _LEAST, P, best, margins)
+        stacking_kernels().combine_experts(self.weights, outputs, _LEAST, P, best, margins)
         if self.young is not None:
             self.young.mix_predictions(X, P, best, margins)
         scored = Scored(
@@ -252,17 +262,18 @@ class OnlineStacking:
             self._newest = records, X.tobytes(), scored
         return scored
 
-    def filter_arrivals(self, X: np.ndarray, scored: Scored) -> Scored | None:
-        """Return the predictions `scored` of arriving records `X` (n, D), filtered in their order.
+    def apply_run_filter(self, X: np.ndarray, scored: Scored) -> Scored | None:
+        """Return the predictions of arriving records `X` (n, D), updated by the run filter.
 
-        The probabilities must be calibrated, as others would outweigh the records before. None: the
-        filter is not used.
+        `scored` are the predictions of the stack. Their probabilities must be calibrated: an
+        overconfident prediction would outweigh earlier records. Returns None if the filter
+        (`RunFilter`) is not used.
         """
         if self.runs is None or scored.experts is None:
             return None
         n, own = len(X), scored.probabilities
         P, best, margins = np.empty_like(own), np.empty(n, dtype=np.int64), np.empty(n)
-        if not self.runs.filter_arrivals(X, own, P, best, margins):
+        if not self.runs.filter_predictions(X, own, P, best, margins):
             return None
         labels = scored.classes.astype(object)[best]
         return replace(scored, labels=labels, probabilities=P, margins=margins)
@@ -295,7 +306,9 @@ class OnlineStacking:
             counts = np.bincount(list(self._labels), minlength=len(known)) + 1.0
             share = np.asarray(counts / counts.sum())
         outputs = np.empty((len(self.names), len(scores), len(known)))
-        kernels().predict_committee(scores, temperature, records.columns, share, _LEAST, outputs)
+        stacking_kernels().predict_committee(
+            scores, temperature, records.columns, share, _LEAST, outputs
+        )
         return outputs
 
     def _write_expert_outputs(self, records: ExpertRecords, outputs: np.ndarray) -> None:
@@ -315,16 +328,20 @@ class OnlineStacking:
         )
 
     def vector_scores(self, committee: "Committee", X: np.ndarray) -> Scored | None:
-        """Return the vector expert's own predictions for `X` (n, D), where it decides, else None.
+        """Return the vector expert's own predictions for `X` (n, D), or None.
 
-        It decides if its weight was larger than the committee's when it was trained last.
+        None is returned unless the expert had more weight than the committee when it was trained
+        last.
         """
         if self.vector is None or not self._vector_decides:
             return None
         return self.vector.score(X, committee.version)
 
     def model_version(self, committee: "Committee | None") -> int:
-        """Return a number that increases with each new committee and correction; 0 for None."""
+        """Return a number that changes whenever the scoring model changes; 0 without a committee.
+
+        The number increases with each new committee, correction or vector expert.
+        """
         if committee is None:
             return 0
         if self._has_other_experts:
@@ -353,8 +370,8 @@ class OnlineStacking:
     ) -> None:
         """Learn the label of the record `id`, and update the experts' weights.
 
-        The weights follow the predictions on arrival. If these are not cached, the record is scored
-        now.
+        The weights are updated with the predictions on arrival. If these are not cached, the record
+        is scored now. `row` (D,) has the features, and `weight` is the record's weight.
         """
         if not self._has_other_experts:
             self._correction.learn(committee, row, label, 0, weight)
@@ -393,8 +410,8 @@ class OnlineStacking:
     ) -> None:
         """Learn a second label of a record as one more example.
 
-        The experts' weights and the order of labels are not changed. Experts that have learned the
-        first label would bias the weights.
+        The weights of the experts do not change, as experts that have learned the first label would
+        bias them. The order of the labels does not change either.
         """
         if not self._has_other_experts:
             self._correction.learn(committee, row, label, 0, weight)
@@ -417,9 +434,9 @@ class OnlineStacking:
         return newest if newest[1] == row.tobytes() else None
 
     def _update_weights(self, prediction: CachedPrediction, k: int | None, weight: float) -> None:
-        """Update the experts' weights by their predictions for a record of class index `k`."""
+        """Update the experts' weights with their predictions for a record of class index `k`."""
         if k is not None and k < len(prediction.known) and prediction.known[k]:
-            kernels().update_expert_weights(
+            stacking_kernels().update_expert_weights(
                 prediction.logs, k, weight, _STEP, self.weights, self._squares
             )
 
@@ -428,7 +445,7 @@ class OnlineStacking:
         return self.young is not None and self.young.updates_weights_at_next_label
 
     def _update_recent_weights(self, scored: Scored, row: np.ndarray, k: int) -> None:
-        """Update the weights of the stack and of recent committees by a record of class index `k`.
+        """Update the weights of the stack and of recent committees with a record of class `k`.
 
         `scored` is the stack's prediction for the features `row` (D,) just before the label is
         learned. The recent committees predict at the same time, so the comparison is fair.
@@ -458,7 +475,7 @@ class OnlineStacking:
         self.young.set_trained_committee(member, committee, np.array(columns, dtype=np.int64))
 
     def copy_weights(self, other: "OnlineStacking") -> None:
-        """Copy the weights, and the recent committees untrained, from `other` of equal experts."""
+        """Copy weights and untrained recent committees from `other`, which has the same experts."""
         self.weights, self._squares = other.weights, other._squares
         if self.vector is not None and other.vector is not None:
             self.vector.n_trainings = other.vector.n_trainings
@@ -467,7 +484,7 @@ class OnlineStacking:
 
     @property
     def _always_stored(self) -> dict[str, Expert]:
-        """The experts with state that is used although they may not be in the stack."""
+        """Experts whose state is always stored, as it is used even if they are not in the stack."""
         return {"correction": self._correction, "transitions": self._transitions}
 
     def state(self) -> tuple[dict[str, Any], Arrays]:

@@ -18,13 +18,13 @@ _MOST_ROWS = 4_000
 """Number of newest labelled records that the regression is trained on."""
 
 _PROTOTYPE_SCALE = 12.0
-"""Length of a class's weights before any gradient step: the scale of the cosine."""
+"""Length of the weight vector of each class before the first gradient step."""
 
 _STRENGTH = 3.0
-"""Inverse of the regularization strength."""
+"""Inverse of the regularization strength, as C in scikit-learn's LogisticRegression."""
 
 _PRIOR_COUNT = 5.0
-"""Number of labels added to each class's count for the intercepts."""
+"""Number of labels added to the count of each class, which sets the intercept."""
 
 _INTERCEPT = 0.3
 """Value of the constant feature; a small value makes the intercept change slowly."""
@@ -39,12 +39,12 @@ _TINY = 1e-9
 class VectorExpert(Expert):
     """Multinomial logistic regression on the vector fields, regularized towards class means.
 
-    Vectors are centered and scaled to length 1, so that their product is the cosine. The mean is
-    that of the training rows. The weights of a class are regularized towards its normalized mean
+    Vectors are centered at the mean of the training rows and scaled to length 1, so that their
+    product is the cosine. The weights of a class are regularized towards its normalized mean
     (prototype) instead of 0. So the expert is a nearest-centroid classifier while a class has few
     labels, and a logistic regression with many.
 
-    The expert is trained from the start on the newest 4,000 rows of the working set, whenever a
+    The expert is trained from scratch on the newest 4,000 rows of the working set, whenever a
     training of the committee starts. It has at most 256 classes: later classes are not learned.
 
     Parameters
@@ -52,7 +52,7 @@ class VectorExpert(Expert):
     features
         Encodes the records' vectors as columns.
     n_before
-        Number of columns before the features.
+        Number of columns before the features: the lagged labels.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class VectorExpert(Expert):
         self._classes: list[Label] = []
 
     def train(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> None:
-        """Train on the labelled rows `X` (n, D) with labels `y` (n,) and weights (n,), or None."""
+        """Train on rows `X` (n, D) with labels `y` (n,) and weights `weight` (n,); None: all 1."""
         newest = slice(max(len(y) - _MOST_ROWS, 0), None)
         X, labels = X[newest], y[newest].tolist()
         fields = self._features.vector_columns
@@ -102,14 +102,15 @@ class VectorExpert(Expert):
         inputs = self._inputs(vectors)
         prior = self._prototypes(inputs, codes, share)
         self._weights = prior.copy()
-        kernels().train_logistic(
+        _logistic_kernels().train_logistic(
             inputs, codes, share, prior, _STRENGTH, _ITERATIONS, _TOLERANCE, self._weights
         )
 
     def _inputs(self, vectors: np.ndarray) -> np.ndarray:
-        """Return vectors (n, columns) centered, of length 1 by field, and a constant.
+        """Return the regression inputs, float32 (n, columns + 1), of `vectors` (n, columns).
 
-        Missing numbers are replaced by the mean.
+        Vectors are centered, and scaled so that those of all fields have the same length. The last
+        column is a constant. Missing numbers are replaced by the mean.
         """
         inputs = np.empty((len(vectors), vectors.shape[1] + 1), dtype=np.float32)
         inputs[:, :-1] = vectors - self._mean
@@ -122,7 +123,11 @@ class VectorExpert(Expert):
         return inputs
 
     def _prototypes(self, inputs: np.ndarray, codes: np.ndarray, share: np.ndarray) -> np.ndarray:
-        """Return the weights, float32 (columns + 1, classes), of nearest centroids."""
+        """Return the weights of a nearest-centroid classifier, float32 (columns + 1, classes).
+
+        `inputs` (n, columns + 1) are labelled rows, with class indices `codes` (n,) and weights
+        `share` (n,).
+        """
         n = len(self._classes)
         sums = np.zeros((n, inputs.shape[1]))
         np.add.at(sums, codes, inputs * share[:, None])
@@ -136,26 +141,30 @@ class VectorExpert(Expert):
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
         """Write class log probabilities into `outputs`, float64 (number of outputs, n, K).
 
-        Classes that the expert has not learned keep the committee's probabilities, and the others
-        share the rest. So do all classes of records without a vector.
+        Classes that the expert has not learned keep the committee's probabilities, and the other
+        classes share the remaining probability. Records without a vector keep all probabilities of
+        the committee.
         """
         if self._classes:
             vectors = records.X[:, self._columns]
             there = ~np.isnan(vectors).all(axis=1)
             at = np.array([records.place[label] for label in self._classes], dtype=np.int64)
-            kernels().predict_logistic(self._inputs(vectors), there, self._weights, at, outputs[0])
+            _logistic_kernels().predict_logistic(
+                self._inputs(vectors), there, self._weights, at, outputs[0]
+            )
 
     def score(self, X: np.ndarray, version: int) -> Scored | None:
         """Return this expert's own predictions for `X` (n, D); None before the first training.
 
-        `version` is that of the predictions. Records without a vector have the class shares.
+        `version` is the committee version to store in the result. The probabilities of records
+        without a vector are the class shares.
         """
         if not self._classes:
             return None
         n = len(self._classes)
         logs, everywhere = np.full((len(X), n), -np.log(n)), np.ones(len(X), dtype=bool)
         inputs = self._inputs(X[:, self._columns])
-        kernels().predict_logistic(inputs, everywhere, self._weights, np.arange(n), logs)
+        _logistic_kernels().predict_logistic(inputs, everywhere, self._weights, np.arange(n), logs)
         classes = labels_to_array(self._classes)
         return Scored(
             labels=classes[logs.argmax(axis=1)].astype(object),
@@ -184,7 +193,7 @@ class VectorExpert(Expert):
 
 
 @cache
-def kernels() -> Any:
+def _logistic_kernels() -> Any:
     """Return the kernels of the logistic regression, imported on first use."""
     from streamboost.kernels import logistic
 

@@ -1,8 +1,8 @@
 """Recent committees: each is trained only on the labels that arrived since its creation.
 
 After a change of the stream, a committee created after the change predicts better than the deployed
-committee, which is trained on all labels. The committees are weighted by how probable they found
-the labels. In configurations, this expert is called "young".
+committee, which is trained on all labels. A committee gets more weight if its predictions gave the
+labels a higher probability. In configurations, this expert is called "young".
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamboost.stacking.change_detector import ChangeDetector
-from streamboost.stacking.experts import kernels
+from streamboost.stacking.experts import stacking_kernels
 from streamboost.storage import Arrays, select_prefix
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ ROUNDS = 30
 """Boosting rounds of a recent committee."""
 
 _SPACING = 8
-"""Number of labels after which the next recent committee is created, while labels are rare."""
+"""Number of labels between the creations of two recent committees, while labels are rare."""
 
 _GROWTH = 0.1
-"""Share of further labels after which a committee is trained again, while labels are rare."""
+"""Relative growth of a committee's labels that causes a new training, while labels are rare."""
 
 _RARE = 0.1
-"""Number of labels per record up to which labels are rare. Above, trainings are less frequent."""
+"""Labels are rare up to this number per record. If there are more, trainings are less frequent."""
 
 _FIRST = 6
 """Least number of labels for the first training of a recent committee."""
@@ -38,7 +38,7 @@ _FIRST = 6
 _SHARE = 0.04
 _RATE = 0.6
 _LEAST_LIKELIHOOD = 0.02
-"""Constants of fixed share: share given away, exponent of the likelihood, and its bound."""
+"""Fixed share: redistributed share, exponent of the likelihood, its lower bound."""
 
 _FLOOR = 0.003
 """Lower bound of probabilities in the mixture."""
@@ -49,10 +49,10 @@ _FADE = 0.99
 """Factor by which the class counts decay with each label."""
 
 _TRUSTED = 0.85
-"""Weight of the stack above which the stack predicts alone."""
+"""If the weight of the stack is at least this, the stack predicts alone."""
 
 _UNSCORED = 0.02
-"""Weight below which a recent committee does not predict."""
+"""A recent committee of at most this weight does not predict."""
 
 
 @dataclass(slots=True, eq=False)
@@ -66,7 +66,7 @@ class RecentCommittee:
     committee
         The committee; None before the first training.
     n_labels
-        Number of labels that the committee was trained on.
+        Number of labels since the creation when the committee was trained last.
     columns
         Indices of the committee's classes in the stack, int64.
     """
@@ -86,10 +86,10 @@ class RecentCommittees:
     """Fixed-share mixture of the stack with committees that are trained on recent labels only.
 
     A committee is created every few labels, and others are removed so that about two are left for
-    each doubling of the age (follow the leading history, Hazan and Seshadhri, 2009). The prediction
-    of each is compared with a label before the committee learns it, and the weights are updated by
-    fixed share (Herbster and Warmuth, 1998). Half of the shared weight returns to the stack. So
-    committees of few labels gain weight only while they predict better.
+    each doubling of the age (follow the leading history, Hazan and Seshadhri, 2009). Each label
+    first updates the weights, from the predictions of all committees, by fixed share (Herbster and
+    Warmuth, 1998). Then committees may learn the label. Half of the shared weight returns to the
+    stack. So committees of few labels gain weight only while they predict better.
 
     Attributes
     ----------
@@ -98,8 +98,8 @@ class RecentCommittees:
     n_labels
         Number of labels learned.
     weights
-        float64 (1 + 2M,): of the stack, of each of the M trained committees, and of the geometric
-        mean of each with the stack.
+        float64 (1 + 2M,): the weight of the stack, of each of the M trained committees, and of the
+        geometric mean of each committee with the stack.
     """
 
     def __init__(self) -> None:
@@ -110,8 +110,8 @@ class RecentCommittees:
         self._frequency = 1.0  # labels per record relative to `_RARE`, at least 1
         self._changes = ChangeDetector()
         self._change: int | None = None
-        self._scored: list[RecentCommittee] = []  # of enough weight
-        self._scored_weights = np.ones(1)  # of the stack, and of each of them
+        self._scored: list[RecentCommittee] = []  # the committees that predict
+        self._scored_weights = np.ones(1)  # of the stack, and of each in `_scored`
 
     @property
     def trained_committees(self) -> list[RecentCommittee]:
@@ -120,17 +120,17 @@ class RecentCommittees:
 
     @property
     def updates_weights_at_next_label(self) -> bool:
-        """Whether the next label updates the weights: each label, or every nth if frequent."""
+        """Whether the next label updates the weights: if labels are frequent, every n-th does."""
         stride = round(pow(self._frequency, 0.7))
         return self.n_labels % stride == 0 and self.trained_committees != []
 
     @property
     def predicts(self) -> bool:
-        """Whether the stack has too little weight to predict alone."""
+        """Whether recent committees predict, because the weight of the stack is below 0.85."""
         return bool(self.weights[0] < _TRUSTED)
 
     @property
-    def total_weight(self) -> float:
+    def mixture_weight(self) -> float:
         """Total weight of the recent committees in predictions, in [0, 1]."""
         return float(1.0 - self.weights[0])
 
@@ -148,7 +148,7 @@ class RecentCommittees:
         logs[0] = probabilities
         self._write_probabilities(self._scored, X, logs[1:])
         np.log(logs, out=logs)
-        kernels().combine_experts(
+        stacking_kernels().combine_experts(
             self._scored_weights, logs, _LEAST_LOG, probabilities, best, margins
         )
 
@@ -166,35 +166,38 @@ class RecentCommittees:
             if committee.link != "softmax":
                 with np.errstate(divide="ignore"):
                     scores = np.log(committee.probabilities(scores))
-            kernels().predict_young_committee(
+            stacking_kernels().predict_young_committee(
                 scores, member.columns, member.label_frequency_weight, self._counts, probabilities
             )
 
     def update_weights(self, row: np.ndarray, stack_probabilities: np.ndarray, k: int) -> None:
-        """Update the weights by a record (D,) of class index `k`, and detect changes.
+        """Update the weights with a record `row` (D,) of class index `k`, and detect changes.
 
-        Call this only if `updates_weights_at_next_label`. `stack_probabilities` are float64 (K,).
-        A new class has no index yet: `k` is K.
+        Call this only if `updates_weights_at_next_label`. `stack_probabilities`, float64 (K,), are
+        the probabilities that the stack predicts for the record. For a new class, `k` is K.
         """
         trained, n_classes = self.trained_committees, len(stack_probabilities)
         young = np.empty((len(trained), 1, n_classes))
         self._write_probabilities(trained, row[None], young)
         law = _SHARE, _RATE, _LEAST_LIKELIHOOD, _FLOOR
-        kernels().update_fixed_share_weights(
+        stacking_kernels().update_fixed_share_weights(
             stack_probabilities, young.reshape(len(trained), -1), k, *law, self.weights
         )
         self._select_weighted_members()
         likelihoods = young[:, 0, k] if k < n_classes else np.zeros(len(trained))
         orders = [member.order for member in trained]
-        self._change = self._changes.update(orders, likelihoods, self.total_weight)
+        self._change = self._changes.update(orders, likelihoods, self.mixture_weight)
 
     def pop_change(self) -> int | None:
-        """Return the number of labels before a change that was just detected, once; else None."""
+        """Return the number of labels before a newly detected change, and forget the change.
+
+        Returns None if no change was detected since the last call.
+        """
         change, self._change = self._change, None
         return change
 
     def _select_weighted_members(self) -> None:
-        """Select the recent committees that predict: those of enough weight."""
+        """Select the recent committees that predict: those with more weight than `_UNSCORED`."""
         trained = self.trained_committees
         with_stack = 0.5 * self.weights[1 + len(trained) :]
         weights = self.weights[1 : 1 + len(trained)] + with_stack
@@ -275,8 +278,8 @@ class RecentCommittees:
     def drop_older_than(self, n_labels: int) -> None:
         """Remove recent committees created before `n_labels` labels were learned.
 
-        The working set has evicted rows since, so their next training would be on the same rows as
-        that of the deployed committee.
+        The working set has evicted rows of such a committee. Its next training would use the same
+        rows as a training of the deployed committee.
         """
         if self.members and self.members[0].order < n_labels:
             self._keep_members([member for member in self.members if member.order >= n_labels])

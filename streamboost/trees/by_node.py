@@ -12,16 +12,16 @@ from streamboost.trees.tree import Tree
 __all__ = ["NodeStatistic", "grow_with_node_statistics"]
 
 NodeStatistic = Callable[[np.ndarray], tuple[Statistic, float]]
-"""Function of a node's rows (uint32). Returns the node's statistic, and the factor that converts
-gains of this statistic to a scale that all nodes share."""
+"""Function that takes the indices of a node's rows (uint32), and returns the node's statistic and
+the factor that converts gains of this statistic to a scale that all nodes share."""
 
 
 def grow_with_node_statistics(grower: Grower, statistic_of_node: NodeStatistic) -> Tree:
     """Grow one tree best-first, with gradients and Hessians chosen separately for each node.
 
-    `statistic_of_node` is called once for each node, and returns the numbers from which the split
-    of the node is chosen. The histogram of a child cannot be computed by subtraction, as each node
-    has its own numbers. A node takes about 20 µs of Python.
+    `statistic_of_node` is called once for each node, with the node's rows. The histogram of a child
+    cannot be computed by subtraction, as each node has its own gradients. A node takes about 20 µs
+    of Python.
     """
     growth = _GrowingTree(grower, statistic_of_node)
     while growth.splits and growth.n_nodes < len(growth.nodes):
@@ -72,7 +72,7 @@ class _GrowingTree:
     def to_tree(self) -> Tree:
         """Return the tree that was grown so far, with the leaf of each row."""
         return Tree(
-            self.nodes[: self.n_nodes], self._grow.features, self._rows, self._rest, worth=1.0
+            self.nodes[: self.n_nodes], self._grow.features, self._rows, self._rest, gain_scale=1.0
         )
 
     def _add_leaf(

@@ -70,9 +70,9 @@ class CategoryBins:
 class CodeMap(NamedTuple):
     """Map from the category codes of a feature to codes of older trees, and to bins of a training.
 
-    `origin` (codes,) holds an older code for each code. Trees of earlier trainings send both codes
-    to the same side. `bins` (codes,) uint8 is the bin of each code in the training, or the bin of
-    missing values if no row of the training has the code.
+    `origin` int32 (codes,) is, for each code, the code that trees of earlier trainings treat it as:
+    itself, if the code existed in them. `bins` uint8 (codes,) is the bin of each code in the
+    training, or the bin of missing values if no row of the training has the code.
     """
 
     origin: np.ndarray
@@ -128,10 +128,10 @@ class CategoryCodes:
     ) -> tuple["CategoryCodes", dict[int, CodeMap]]:
         """Return codes that also cover a training's categories, and a `CodeMap` for each feature.
 
-        `training_bins` are the bins of the training by feature index. If the training has two bins
-        for categories that shared one code, one of the bins gets a new code. Trees of earlier
-        trainings send the new code to the same side as the old one, its `CodeMap.origin`. Existing
-        codes keep their meaning.
+        `training_bins` maps the index of each categorical feature to its bins in the training. If
+        the training has two bins for categories that shared one code, one of the bins gets a new
+        code. Trees of earlier trainings send the new code to the same side as the old code, its
+        `CodeMap.origin`. Existing codes keep their meaning.
         """
         known = {int(f): i for i, f in enumerate(self.features)}
         features = sorted(known | dict(training_bins))

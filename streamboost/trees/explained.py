@@ -4,7 +4,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from streamboost.kernels.shap import ASKED, POINTS, RULE, STEP, add_contributions, write_left_shares
+from streamboost.kernels.shap import (
+    PATH_STEP,
+    POINTS,
+    RULE,
+    TESTED_FEATURE,
+    add_contributions,
+    write_left_shares,
+)
 from streamboost.trees.forest import Forest
 
 __all__ = ["feature_importances", "shap_values"]
@@ -23,7 +30,7 @@ def shap_values(forest: Forest, X: np.ndarray) -> np.ndarray:
 
     The result is float64 (n, K, D + 1). The last column is the mean score over the training rows.
     """
-    X = forest.categories.transform(X)
+    X = forest.category_codes.transform(X)
     n, n_features = X.shape
     left_share, expected = np.empty(len(forest.nodes)), np.zeros(forest.n_classes)
     grown = forest.nodes, forest.roots, forest.values
@@ -32,7 +39,7 @@ def shap_values(forest: Forest, X: np.ndarray) -> np.ndarray:
     out[:, :, n_features] = expected
     trees = forest.nodes, forest.set_of, forest.sets, forest.roots, forest.values
     rules = _quadrature_rules(-(-min(most, n_features) // (2 * POINTS)))
-    work = np.empty(most + 1, dtype=STEP), np.empty(most, dtype=ASKED)
+    work = np.empty(most + 1, dtype=PATH_STEP), np.empty(most, dtype=TESTED_FEATURE)
     add_contributions(*trees, left_share, X, rules, *work, out)
     return out
 
@@ -41,8 +48,8 @@ def shap_values(forest: Forest, X: np.ndarray) -> np.ndarray:
 def _quadrature_rules(n_blocks: int) -> np.ndarray:
     """Return the Gauss-Legendre rules on [0, 1] with 4 to 4 `n_blocks` points.
 
-    The array is RULE (n_blocks + 1, n_blocks). Row b is the rule of b blocks with 4 points each,
-    which is exact for polynomials of degree 8 b - 1. Row 0 is empty.
+    The array is RULE (n_blocks + 1, n_blocks), each entry a block of 4 points. Row b is the rule
+    with b blocks, which is exact for polynomials of degree 8 b - 1. Row 0 is empty.
     """
     rules = np.zeros((n_blocks + 1, n_blocks), dtype=RULE)
     for b in range(1, n_blocks + 1):

@@ -47,10 +47,10 @@ class Forest:
         that are newer than a tree go to the side of the node's missing values.
     set_of
         Index of each node's set in `sets`, int32 (nodes,); -1 if the node splits numbers.
-    categories
-        The code of each category.
+    category_codes
+        The integer code of each category of each categorical feature.
     gain
-        Gain of each node's split per record, float32 (nodes,); see `Statistic.worth`.
+        Gain of each node's split per record, float32 (nodes,); see `Statistic.gain_scale`.
     cover
         Share of the training weight in each leaf of a tree, float32 (leaves,).
     """
@@ -63,7 +63,7 @@ class Forest:
     rounds: np.ndarray
     sets: np.ndarray = field(default_factory=lambda: np.zeros((0, 1), dtype=np.uint8))
     set_of: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    categories: CategoryCodes = field(default_factory=CategoryCodes)
+    category_codes: CategoryCodes = field(default_factory=CategoryCodes)
     gain: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
     cover: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
 
@@ -113,7 +113,7 @@ class Forest:
             yield scores
 
     def _encode_categories(self, X: np.ndarray) -> np.ndarray:
-        return self.categories.transform(X) if self.sets.size else X
+        return self.category_codes.transform(X) if self.sets.size else X
 
     def _add_trees(
         self, X: np.ndarray, scores: np.ndarray, first_tree: np.int32, end_tree: np.int32
@@ -164,14 +164,17 @@ class Forest:
         return scores, places
 
     def with_new_classes(self, n_classes: int) -> "Forest":
-        """Return a copy for `n_classes` classes, with leaf values of 0 for the new ones."""
+        """Return a copy for `n_classes` classes, with leaf values of 0 for new classes."""
         extra = n_classes - self.values.shape[1]
         if extra == 0:
             return self
         return replace(self, values=np.pad(self.values, ((0, 0), (0, extra))))
 
     def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "ForestBuilder":
-        """Return a builder that appends trees grown on rows with these `bins` and `weight`."""
+        """Return a builder that appends trees grown on rows with the bins `bins`.
+
+        `weight` (n,) are the row weights, which give `cover`; None: weight 1 for each row.
+        """
         return ForestBuilder(self, bins, weight)
 
     def to_arrays(self) -> Arrays:
@@ -184,13 +187,16 @@ class Forest:
             "set_of": self.set_of,
             "gain": self.gain,
             "cover": self.cover,
-            **{f"categories.{name}": getattr(self.categories, name) for name in _CATEGORY_FIELDS},
+            **{
+                f"categories.{name}": getattr(self.category_codes, name)
+                for name in _CATEGORY_FIELDS
+            },
             **{f"nodes.{name}": self.nodes[name].copy() for name in _NODE_FIELDS},
         }
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Forest":
-        """Rebuild a forest from the arrays of `to_arrays`, without validation."""
+        """Create a forest from the arrays of `to_arrays`, without validation."""
         nodes = np.zeros(len(arrays["nodes.feature"]), dtype=FOREST_NODE)
         for name in _NODE_FIELDS:
             nodes[name] = arrays[f"nodes.{name}"]
@@ -221,22 +227,22 @@ class Forest:
         _require_range("round", np.diff(self.rounds), 0, None)
         if len(self.rounds) == 0 or self.rounds[0] != 0 or self.rounds[-1] != len(self.roots):
             raise ModelFileError("the rounds do not cover the trees: the file is damaged")
-        self.categories.validate(n_features)
+        self.category_codes.validate(n_features)
         if len(self.set_of) != len(self.nodes):
             raise ModelFileError("sets of categories and nodes differ in number: damaged file")
         chosen = self.set_of >= 0
         _require_range("set", self.set_of, -1, len(self.sets))
-        if not np.isin(self.nodes["feature"][chosen], self.categories.features).all():
+        if not np.isin(self.nodes["feature"][chosen], self.category_codes.features).all():
             raise ModelFileError("a set of categories splits a column of numbers: damaged file")
         if self.gain.shape != self.nodes.shape or self.cover.shape != self.values.shape[:1]:
             raise ModelFileError("gains, covers and trees differ in number: the file is damaged")
         if (self.gain < 0).any() or (self.cover < 0).any():
             raise ModelFileError("a gain or a cover is negative: the file is damaged")
-        _require_range("code", self.categories.codes, 1, 8 * self.sets.shape[1])
+        _require_range("code", self.category_codes.codes, 1, 8 * self.sets.shape[1])
 
 
 class ForestBuilder:
-    """Collects rounds of trees; `build` returns the old forest with these rounds appended."""
+    """Builder of a forest: `build` returns the old forest with the new rounds appended."""
 
     def __init__(self, forest: Forest, bins: Bins, weight: np.ndarray | None = None) -> None:
         self._forest = forest
@@ -253,7 +259,7 @@ class ForestBuilder:
         for tree in trees:
             nodes, inner = tree.nodes.copy(), ~tree.leaves
             nodes["feature"][inner] = tree.features[nodes["feature"][inner]]
-            nodes["gain"][inner] *= tree.worth
+            nodes["gain"][inner] *= tree.gain_scale
             weights = tree.leaf_weights(self._weight)
             self._grown.append((nodes, np.array([len(nodes)]), tree.values, weights))
         self._rounds.append(self._rounds[-1] + len(trees))
@@ -273,10 +279,10 @@ class ForestBuilder:
     def build(self) -> Forest:
         """Return the forest with all appended rounds."""
         old, bins = self._forest, self._bins
-        categories, code_maps = old.categories.merge_categories(bins.categories)
+        categories, code_maps = old.category_codes.merge_categories(bins.categories)
         if code_maps:
             args = old.sets, old.set_of, old.nodes["feature"], code_maps, categories.n_codes
-            old = replace(old, sets=extend_category_sets(*args), categories=categories)
+            old = replace(old, sets=extend_category_sets(*args), category_codes=categories)
         if not self._grown:
             return old
         grown, sizes, values, weights = self._concatenate_rounds()

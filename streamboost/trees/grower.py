@@ -38,12 +38,12 @@ class HistogramPool:
 
 
 class Grower:
-    """Grows trees on the sampled rows and features.
+    """Grower of trees on a sample of the training rows and features.
 
     Parameters
     ----------
     bins, codes
-        The training rows, coded by `Bins`: uint8 (D, n).
+        The bins of each feature, and the training rows as bin indices, uint8 (D, n).
     max_leaf_nodes, max_depth
         Limits of a tree, which is grown best-first.
     min_child_weight, l2_regularization
@@ -62,7 +62,16 @@ class Grower:
     features
         The features available to this round, uint32, ascending.
     n_adds
-        Number of additions to histograms by all trees, one per row and feature.
+        Number of additions to histograms for all trees so far. A row that is counted in the
+        histogram of a feature is one addition.
+    all_rows, n_rows
+        Indices of all training rows, uint32, and their number n.
+    splittable
+        Indices of the features with at least two bins, uint32, ascending.
+    n_features
+        Number of features D.
+    histograms
+        Memory for histograms.
     """
 
     def __init__(
@@ -122,7 +131,7 @@ class Grower:
             self.set_sample(features, rows, rest)
 
     @property
-    def is_full_sample(self) -> bool:
+    def uses_all_rows_and_features(self) -> bool:
         """Whether trees are grown on all rows and on all features that can be split."""
         return len(self.rest) == 0 and len(self.features) == len(self.splittable)
 
@@ -136,8 +145,9 @@ class Grower:
     ) -> Tree:
         """Grow a tree whose splits maximise the criterion of `statistic`, and return it.
 
-        If `rows` and `rest` (uint32) are given, they replace the sample of the round, and
-        `max_leaf_nodes` the limit. This is for statistics that depend on the node.
+        `rows` and `rest` (uint32) replace the sampled and the other rows of the round, and
+        `max_leaf_nodes` the limit of the constructor, if given. This is for statistics that depend
+        on the node.
         """
         n_leaves = max_leaf_nodes or self.max_leaf_nodes
         limits = self.tree_limits(statistic.kind, statistic.channels)
@@ -164,7 +174,7 @@ class Grower:
             grown = grow_tree(*columns, parted, rows, rest, *given)
         n_nodes, n_adds = (int(count) for count in grown)
         self.n_adds += n_adds
-        return Tree(nodes[:n_nodes], self.features, rows, rest, statistic.worth)
+        return Tree(nodes[:n_nodes], self.features, rows, rest, statistic.gain_scale)
 
     def tree_limits(self, kind: int, channels: int) -> np.ndarray:
         """Return the limits of tree growth, LIMITS (1,), for a split criterion `kind`.
@@ -207,10 +217,10 @@ def _max_score_of_each_row(statistic: Statistic, rows: np.ndarray) -> np.ndarray
 
 
 def _sort_rows_by_rounded_weight(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return `rows` sorted by descending weight, with weights rounded to an eighth.
+    """Return `rows` sorted by descending weight, up to a relative error of an eighth.
 
-    Weights are rounded to an eighth, so that numpy sorts keys of 16 bits in linear time. Rows of
-    equal keys keep their order, so that memory is read sequentially.
+    The rounding gives keys of 16 bits, which numpy sorts in linear time. Rows of equal keys keep
+    their order, so that memory is read sequentially.
     """
     key = weight[rows].astype(np.float32).view(np.uint32) >> 20
     return rows[np.argsort(~key.astype(np.uint16), kind="stable")]

@@ -14,7 +14,7 @@ __all__ = ["add_layer"]
 def add_layer(grower: Grower, tree: Tree, statistic: Statistic) -> Tree:
     """Return a tree in which each leaf of `tree` is split in two.
 
-    A leaf stays as it is if no split raises the split criterion of `statistic`.
+    A leaf is not split if no split improves the split criterion of `statistic`.
     """
     splits = [
         grower(statistic, rows=rows, rest=rest, max_leaf_nodes=2)
@@ -41,7 +41,7 @@ def _replace_leaves(tree: Tree, splits: Sequence[Tree]) -> Tree:
     rows, rest = tree.rows.copy(), tree.rest.copy()
     nodes = [tree.nodes.copy()]
     size = len(tree.nodes)
-    unit = 1.0 / tree.worth if tree.worth else 0.0  # 0 if all weights are 0
+    unit = 1.0 / tree.gain_scale if tree.gain_scale else 0.0  # 0 if all weights are 0
     for at, split in zip(np.flatnonzero(tree.leaves), splits, strict=True):
         if split.n_leaves == 1:
             continue
@@ -57,8 +57,8 @@ def _replace_leaves(tree: Tree, splits: Sequence[Tree]) -> Tree:
         children["rest_stop"] += rest_start
         for name in ("feature", "bin", "missing_left", "members"):
             leaf[name] = split.nodes[0][name]
-        leaf["gain"] = split.nodes[0]["gain"] * (split.worth * unit)
+        leaf["gain"] = split.nodes[0]["gain"] * (split.gain_scale * unit)
         leaf["left"] = size
         nodes.append(children)
         size += 2
-    return Tree(np.concatenate(nodes), tree.features, rows, rest, tree.worth)
+    return Tree(np.concatenate(nodes), tree.features, rows, rest, tree.gain_scale)

@@ -42,7 +42,8 @@ def bin_sets_to_code_sets(
 ) -> np.ndarray:
     """Convert the set of bins that each node sends left to a set of codes, uint8 (nodes, n_bytes).
 
-    Bit b of a row of `bin_sets` is 1 if bin b goes left; bit c of the result is for code c.
+    Bit b of a row of `bin_sets` is 1 if the node sends bin b left. In the result, bit c is 1 if the
+    node sends code c left. `code_maps` maps a feature index to the bins of its codes.
     """
     sets = np.zeros((len(nodes), n_bytes), dtype=np.uint8)
     for feature, code_map in code_maps.items():

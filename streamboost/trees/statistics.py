@@ -24,8 +24,10 @@ WIDE_ROWS = 65_536
 """Number of rows, or total weight, above which 32 bits are too coarse for small gradients."""
 
 _MOST_RECORDS = 2.0**32
-"""Total weight above which weights are converted to larger units (lots). The number of one record
-is rounded before it is multiplied by the weight, and would be rounded to zero."""
+"""Total weight above which weights are divided by a lot, a number of records.
+
+Otherwise the gradient of one record, which is rounded to an integer before it is multiplied by the
+weight, would be rounded to zero."""
 
 _SUM_BITS = 52  # bits of a sum in a whole int64, which float64 represents exactly
 
@@ -49,16 +51,17 @@ class Statistic:
         each row adds to all sums of a bin.
     totals
         The constants t_k of the criterion STUMP, as multiples of 1/scale; else empty.
-    worth
-        Factor that converts gains of integer sums to a common scale, so that gains of different
-        trees are comparable: the loss for Newton trees, else a gain per record of mean weight 1.
+    gain_scale
+        Factor by which gains of integer sums are multiplied, so that gains of different trees are
+        comparable. The product is the decrease of the loss for Newton trees, else a gain per record
+        at a mean weight of 1.
     """
 
     kind: int
     values: np.ndarray
     channels: int
     scale: float
-    worth: float
+    gain_scale: float
     channel: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.uint32))
     totals: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
@@ -100,11 +103,12 @@ def class_pair_statistic(
     buffer: np.ndarray,
     by_gain: bool = True,
 ) -> tuple[Statistic, float]:
-    """Choose the class pair of an AOSO-LogitBoost node; return its Newton statistic and its worth.
+    """Choose the class pair of an AOSO-LogitBoost node; return its Newton statistic.
 
     The statistic holds the rows' gradients and Hessians for a step that raises the score of one
-    class and lowers that of the other, as integers. Its scale differs between nodes: multiply a
-    node's gain by the worth, a factor, to compare it with the gains of other nodes.
+    class and lowers that of the other, as integers. Its scale differs between nodes. The second
+    result is its `gain_scale`: multiply a node's gain by this factor before gains of nodes are
+    compared.
 
     Parameters
     ----------
@@ -126,8 +130,8 @@ def class_pair_statistic(
         probabilities, y, weight, rows, by_gain, bits, wide, buffer
     )
     kind = NEWTON_SUMS if wide else NEWTON
-    worth = lot * scale_h / scale_g**2
-    return Statistic(kind, buffer, 2 if wide else 1, scale_h / lot, worth), worth
+    gain_scale = lot * scale_h / scale_g**2
+    return Statistic(kind, buffer, 2 if wide else 1, scale_h / lot, gain_scale), gain_scale
 
 
 def weight_statistic(
@@ -164,9 +168,9 @@ def weight_statistic(
     if copies is not None:
         values = np.rint(values * copies)
     scale *= unit / lot
-    worth = _inverse_or_zero_of_scale(scale)
+    gain_scale = _inverse_or_zero_of_scale(scale)
     channel = np.ascontiguousarray(y)  # another layout would compile kernels again
-    return Statistic(kind, values.astype(np.int64), n_classes, scale, worth, channel=channel)
+    return Statistic(kind, values.astype(np.int64), n_classes, scale, gain_scale, channel=channel)
 
 
 def vector_statistic(
@@ -179,8 +183,8 @@ def vector_statistic(
 ) -> Statistic:
     """Return the statistic of rows with several numbers each, `vectors` float64 (n, channels).
 
-    A vector is for one record of the row; `copies` (n,) is the number of records of each row, or
-    None for one. `kind` is the split criterion, and `totals` (channels,) are the constants of the
+    A vector is that of one record of the row. `copies` (n,) is the number of records of each row;
+    None: one each. `kind` is the split criterion, and `totals` (channels,) are the constants of the
     criterion STUMP. All numbers have the same scale. Gains are measured in multiples of `unit`,
     the sum of the vector of a mean record.
     """
@@ -196,8 +200,8 @@ def vector_statistic(
     values = values.astype(np.int64).ravel()
     scale /= lot
     constants = np.zeros(0) if totals is None else np.asarray(totals, dtype=np.float64) * scale
-    worth = _inverse_or_zero_of_scale(scale * unit)
-    return Statistic(kind, values, vectors.shape[1], scale, worth, totals=constants)
+    gain_scale = _inverse_or_zero_of_scale(scale * unit)
+    return Statistic(kind, values, vectors.shape[1], scale, gain_scale, totals=constants)
 
 
 def _inverse_or_zero_of_scale(scale: float) -> float:

@@ -23,7 +23,7 @@ _N_EXPONENTS = 1024 - _LEAST_EXPONENT + 1
 
 
 class AllReduce:
-    """Adds up arrays over the shards of a training. The base class is for a single shard."""
+    """Sum of arrays over the shards of a training. The base class is for a single shard."""
 
     def sum_over_shards(self, values: np.ndarray) -> None:
         """Replace `values` int64 by the sum of the `values` of all shards, in place.
@@ -47,9 +47,9 @@ class Shard:
     places
         Indices of the rows of this shard, int64, in any order.
     total
-        Adds up arrays over all shards.
+        Operation that sums arrays over all shards.
     bins
-        The bins, fitted to the rows of all shards.
+        The bins, fitted to the rows of all shards; None: the training fits bins to its own rows.
     """
 
     n: int
@@ -60,7 +60,7 @@ class Shard:
 
 @dataclass(slots=True)
 class ThreadAllReduce:
-    """Adds up arrays over the threads of one process, synchronized by a barrier.
+    """Sum of arrays over the threads of one process, synchronized by a barrier.
 
     Thread i calls `sum_over_shards` of the object that `for_thread(i)` returns. Each thread adds up
     an equal part of the numbers. A thread that fails must call `abort`, so that the other threads
@@ -109,7 +109,8 @@ def quantize_weights(weight: np.ndarray, total: AllReduce = NO_REDUCE) -> tuple[
     """Convert positive weights (n,) to integer multiples of a unit; return integers and 1 / unit.
 
     The integers are int64 (n,), or (1,) if all weights of the shard are equal, and at least 1. The
-    unit is a power of two and the same for all shards. The sum of all integers is below 2^53.
+    unit is a power of two and the same for all shards, over which `total` sums. The sum of all
+    integers is below 2^53.
 
     >>> from streamboost.trees.sums import quantize_weights
     >>> units, scale = quantize_weights(np.array([0.5, 1.0, 2.5]))

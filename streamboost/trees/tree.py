@@ -12,16 +12,18 @@ class Tree:
     """Grown tree with its rows sorted by leaf; the boosting algorithm sets the leaf values.
 
     `nodes` are the NODE records of the kernel, and `features` the features available to the tree.
-    Leaf m has the sampled rows `rows[start[m]:stop[m]]`, and the unsampled rows
-    `rest[rest_start[m]:rest_stop[m]]`. `worth` converts gains, as in `Statistic`. `values`
-    (leaves, K) are the leaf values, and `leaves` is the mask of the nodes that are leaves.
+    `rows` are the indices of the sampled rows, on which splits were searched, and `rest` those of
+    the other rows. Leaf m has the rows `rows[start[m]:stop[m]]` and
+    `rest[rest_start[m]:rest_stop[m]]`. `gain_scale` is the factor that makes the gains of different
+    trees comparable; see `Statistic`. `values` (leaves, K) are the leaf values, and `leaves` is the
+    mask of the nodes that are leaves.
     """
 
     nodes: np.ndarray
     features: np.ndarray
     rows: np.ndarray
     rest: np.ndarray
-    worth: float
+    gain_scale: float
     values: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
     leaves: np.ndarray = field(init=False)
     start: np.ndarray = field(init=False)

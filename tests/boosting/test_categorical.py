@@ -137,7 +137,7 @@ def test_more_categories_than_bins(estimator):
     assert estimator.score(X, y) > 0.97
     forest = estimator.committee_.learners
     assert forest.sets.shape[1] == 32
-    assert forest.categories.n_codes <= 256
+    assert forest.category_codes.n_codes <= 256
 
 
 def test_what_the_scoring_reads_is_left_as_it_was(fitted):
@@ -184,7 +184,7 @@ def test_an_extension_that_meets_few_of_the_categories_keeps_the_others(fitted):
     X, y = scattered()
     few = X[:, 0] < 5
     fitted.extend(X[few], y[few], n_estimators=3)
-    table = fitted.committee_.learners.categories
+    table = fitted.committee_.learners.category_codes
     assert table.start[1] - table.start[0] == 40
     assert fitted.score(X, y) > 0.9
 
@@ -195,7 +195,7 @@ def test_many_extensions_of_the_same_categories_do_not_grow_the_table(fitted):
     for part in range(4):
         fitted.extend(X[part::4], y[part::4], n_estimators=2)
     after = fitted.committee_.learners
-    np.testing.assert_array_equal(after.categories.codes, before.categories.codes)
+    np.testing.assert_array_equal(after.category_codes.codes, before.category_codes.codes)
     np.testing.assert_array_equal(after.sets[: len(before.sets)], before.sets)
 
 

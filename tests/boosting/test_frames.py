@@ -111,7 +111,7 @@ def test_every_family_reads_categories_from_types(family):
 @pytest.mark.parametrize("chosen", ["from_dtype", None, []])
 def test_an_array_has_no_categories_unless_they_are_chosen(chosen):
     plain = trees(categorical_features=chosen).fit(AS_NUMBERS, Y)
-    assert not len(plain.committee_.learners.categories)
+    assert not len(plain.committee_.learners.category_codes)
 
 
 def test_frames_with_other_codes_for_the_categories_score_the_same():
@@ -205,7 +205,7 @@ def test_categories_may_be_numbers_times_and_ranges():
     )
     trained = trees(n_estimators=40).fit(frame, Y)
     assert trained.score(frame, Y) > 0.9
-    assert sorted(trained.committee_.learners.categories.features) == [0, 1, 2, 3]
+    assert sorted(trained.committee_.learners.category_codes.features) == [0, 1, 2, 3]
     again = Committee.from_arrays(trained.committee_.to_arrays())
     np.testing.assert_array_equal(again.class_scores(frame), trained.committee_.class_scores(frame))
 
@@ -451,4 +451,4 @@ def test_a_learner_trains_on_arrays_what_an_estimator_fitted_to_a_frame_describe
     estimator = trees().fit(in_pandas(), Y)
     learner = StreamLearner(estimator)
     learner.learn([str(i) for i in range(N)], AS_NUMBERS, Y)
-    assert not len(learner.committee.learners.categories)
+    assert not len(learner.committee.learners.category_codes)

@@ -193,9 +193,9 @@ def test_the_error_on_training_rows_goes_to_zero():
 def test_extending_keeps_the_coordinates_and_adds_rounds():
     X, y, _ = problem(5, n=200)
     model = similar(n_estimators=10, standardize=True).fit(X[:100], y[:100])
-    frame, before = model.committee_.learners.frame, model.score(X[100:], y[100:])
+    frame, before = model.committee_.learners.coordinates, model.score(X[100:], y[100:])
     model.extend(X[100:], y[100:], n_estimators=20)
-    np.testing.assert_array_equal(model.committee_.learners.frame.centre, frame.centre)
+    np.testing.assert_array_equal(model.committee_.learners.coordinates.centre, frame.centre)
     assert model.committee_.n_rounds == 30
     assert model.score(X[100:], y[100:]) > before
 

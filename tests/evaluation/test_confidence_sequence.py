@@ -8,10 +8,10 @@ from streamboost.evaluation.evaluation import Evaluation
 
 @pytest.mark.parametrize(
     ("n", "bound"),
-    [(25, 18.28197436), (250, 48.03200964), (2_500, 163.65093121), (100_000, 1195.38009006)],
+    [(25, 19.34994716), (250, 47.99242932), (2_500, 161.98096604), (100_000, 1185.05132926)],
 )
 def test_the_sequence_since_the_start_is_the_bound_of_confseq(n, bound):
-    # confseq 0.0.11: normal_mixture_bound(v=n, alpha=0.05, v_opt=198.4038650434, alpha_opt=0.05)
+    # confseq 0.0.11: normal_mixture_bound(v=n, alpha=0.05, v_opt=253.9569472556, alpha_opt=0.05)
     assert factor_since_start(n) * 1.959964 * np.sqrt(n) == pytest.approx(bound, abs=1e-7)
 
 
@@ -23,6 +23,11 @@ def test_in_the_first_period_the_window_s_bound_is_exceeded_as_often_as_planned(
     windows = np.abs(path[:, n:] - path[:, :-n]).max(axis=1)
     exceeded = np.mean(windows > 1.959964 * factor_of_window(n, n))
     assert 0.018 <= exceeded <= 0.03  # 0.05 / (1 * 2), and less often for a discrete walk
+
+
+def test_a_window_with_all_labels_has_at_least_the_factor_since_the_start():
+    assert factor_of_window(30, 30) == factor_since_start(30)
+    assert factor_of_window(300, 300) > factor_since_start(300)
 
 
 def test_factors_of_windows_grow_slowly_and_without_end():

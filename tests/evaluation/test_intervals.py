@@ -13,7 +13,7 @@ from streamboost.evaluation.report import (
     estimate_metric,
     estimate_metric_by_class,
     make_report,
-    naive_share,
+    naive_accuracy,
 )
 from streamboost.evaluation.sufficient_stats import PREDICTORS, EvaluatedRecords, SufficientStats
 
@@ -217,5 +217,5 @@ def test_a_total_without_unknown_parts_is_certain():
 
 
 def test_no_answers_give_no_naive_figure():
-    assert naive_share(0.0, 0.0) is None
-    assert naive_share(30.0, 40.0).value == 0.75
+    assert naive_accuracy(0.0, 0.0) is None
+    assert naive_accuracy(30.0, 40.0).value == 0.75

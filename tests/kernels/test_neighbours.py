@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamboost.kernels.neighbours import predict_neighbours
+from streamboost.kernels.neighbours import write_neighbour_predictions
 from tests import naive_neighbours
 
 SIZE, K = 12, 4
@@ -31,7 +31,7 @@ def say(ring, rest, n_near=200):
     said = np.full((3, len(rest[0]), K), np.nan)
     rows, y, weight, leaves, n_rows, newest = ring
     by_column = rows.T.copy(), y, weight, leaves.T.copy()
-    predict_neighbours(*by_column, n_rows, newest, n_near, *rest, said)
+    write_neighbour_predictions(*by_column, n_rows, newest, n_near, *rest, said)
     return said
 
 

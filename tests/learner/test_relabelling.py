@@ -58,7 +58,9 @@ def test_asking_again_costs_tokens_and_the_budget_holds_at_every_record(selectio
     assert learner.ledger.requests == learner.ledger.answered
     plain, none, _ = streamed(relabel=0.0, selection=selection)
     assert not none
-    assert abs(plain.ledger.requests - learner.ledger.requests) <= apart
+    earned = [one.ledger.requests + one.ledger.tokens for one in (plain, learner)]
+    assert abs(earned[0] - earned[1]) <= apart, "tokens that are not spent are kept"
+    assert learner.ledger.tokens <= 15
 
 
 @pytest.mark.slow

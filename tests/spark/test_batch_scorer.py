@@ -211,7 +211,7 @@ def test_invalid_columns_are_refused_with_a_remedy(there, given, reason):
 def test_names_that_differ_from_those_of_the_training_are_refused():
     X = rows(500)
     committee = train(pa.table({name: X[:, i] for i, name in enumerate(NAMES)}), ["x", "y", "z"])
-    assert BatchScorer.create(NAMES, committee, columns=NAMES).names == tuple(NAMES)
+    assert BatchScorer.create(NAMES, committee, columns=NAMES).input_columns == tuple(NAMES)
     with pytest.raises(ConfigurationError, match=r"rename the columns of df to \['a', 'b', 'c'\]"):
         BatchScorer.create(["a", "b", "d"], committee, columns=["a", "b", "d"])
 

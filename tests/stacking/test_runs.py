@@ -34,7 +34,7 @@ def likely(y, n_classes=4, seed=1):
 def arrive(one, X, P):
     """Return the filtered probabilities, or those given if the filter is not used."""
     found, n = np.empty_like(P), len(P)
-    is_used = one.filter_arrivals(X, P, found, np.empty(n, dtype=np.int64), np.empty(n))
+    is_used = one.filter_predictions(X, P, found, np.empty(n, dtype=np.int64), np.empty(n))
     return found if is_used else P
 
 
@@ -72,7 +72,7 @@ def test_in_runs_filtered_predictions_are_used_and_right_more_often():
     X, y = runs(2_000)
     P = likely(y)
     one, found = filtered(X, P, y)
-    assert one.total_weight > 0.5
+    assert one.mixture_weight > 0.5
     half = slice(1_000, None)
     own, mixed = ((Q[half].argmax(axis=1) == y[half]).mean() for Q in (P, found))
     assert mixed > own + 0.1
@@ -84,7 +84,7 @@ def test_without_runs_nothing_is_changed():
     order = np.random.default_rng(2).permutation(len(y))
     P = likely(y)
     one, found = filtered(X[order], P[order], y[order])
-    assert one.total_weight == 0.0
+    assert one.mixture_weight == 0.0
     assert one._posterior[-1] > 0.5
     np.testing.assert_array_equal(found[1_000:], P[order][1_000:])
 

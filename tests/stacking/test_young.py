@@ -51,9 +51,9 @@ def test_after_a_change_committees_born_after_it_lead(after):
     trained, m = young.trained_committees, len(young.trained_committees)
     weights = young.weights[1 : 1 + m] + young.weights[1 + m :]
     leader = trained[int(weights.argmax())]
-    assert young.total_weight > 0.5
+    assert young.mixture_weight > 0.5
     assert leader.order >= 0.09 * 1_000, "it has no label from before the change"
-    assert learner.expert_weights["young"] == young.total_weight
+    assert learner.expert_weights["young"] == young.mixture_weight
     assert sum(learner.expert_weights.values()) == pytest.approx(1.0)
     _, without, _ = changed(experts=BEFORE)
     assert right[1_000:].mean() > without[1_000:].mean() + 0.05

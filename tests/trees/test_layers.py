@@ -73,7 +73,7 @@ def test_gains_of_layers_are_in_one_unit():
     first = grow(of(1000 * pull, 1000.0), max_leaf_nodes=2)
     second = add_layer(grow, first, of(pull, 1.0))
     worth = [abs(pull.sum()), *(np.abs(tree.leaf_sums(pull)).sum() for tree in (first, second))]
-    gains = second.nodes["gain"][~second.leaves] * second.worth
+    gains = second.nodes["gain"][~second.leaves] * second.gain_scale
     np.testing.assert_allclose([gains[0], gains[1:].sum()], np.diff(worth))
 
 

@@ -19,20 +19,20 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 _DECIMAL = "streamboost-decimal"
 _LONGEST_DECIMAL = 128
-"""Limit of the bytes of a decimal: the conversion takes quadratic time."""
+"""Limit of the bytes of a decimal, whose conversion takes quadratic time."""
 
 _MOST_FREE = 16
-"""Limit of zero-byte values per record: they are created for each byte that repeats the record."""
+"""Limit of zero-byte values per record. A list needs only one byte for each such record."""
 
 _AROUND: dict[str, Any] = {"type": "record", "name": "StreamboostValue"}
 _INNER: dict[str, Any] = {"name": "value"}
 
 _LEAST = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8}
-"""Least bytes of a value by type; for strings and bytes, the bytes of their length."""
+"""Minimum bytes of a value, by type; for strings and bytes, those that encode the length."""
 
 
 class UnusableMessageError(Exception):
-    """A message or its schema is unusable; the text is the reason."""
+    """Raised if a message or its schema is unusable; the text is the reason."""
 
 
 class AvroCodec:
@@ -43,7 +43,8 @@ class AvroCodec:
     schema_text : str
         The schema, in JSON.
     referenced_schemas : sequence of str
-        The schemas that it references, in JSON. Each one comes after the schemas that it needs.
+        The schemas that `schema_text` references, in JSON. A schema follows the schemas that it
+        references itself.
 
     Raises
     ------
@@ -100,7 +101,7 @@ class AvroCodec:
 
 
 class _ValueSizes(NamedTuple):
-    """Smallest size of a value in bytes, and largest number of zero-byte values in it."""
+    """Minimum size of a value in bytes, and maximum number of zero-byte values in the value."""
 
     least: int
     free: int

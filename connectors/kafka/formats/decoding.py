@@ -1,8 +1,8 @@
 """Decoding of framed messages (Avro, JSON Schema) to JSON with schemas of a registry.
 
 A framed message has Confluent's format: a zero byte, the schema's id in four bytes, and the value.
-The schema of an id never changes, so that each schema is requested once. A message that cannot be
-decoded keeps its original bytes and gets the reason as damage.
+The schema with an id never changes, so each schema is requested once. A message that cannot be
+decoded is returned with its original bytes, and with the reason as `damage`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -62,8 +62,8 @@ def describe_newest_schema(registry: Registry, format: Format, topic: str) -> st
 class Decoder:
     """Converts framed messages (Avro, JSON Schema) to JSON, with the schemas of a registry.
 
-    JSON is not validated against its schema, so that its schema is not requested. The pipeline
-    checks the fields of a record itself.
+    JSON is not validated against its schema, which is therefore not requested. The pipeline checks
+    the fields of a record itself.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class Encoder:
         return [self._head + self._encode_without_frame(payload) for payload in payloads]
 
     def check_access(self) -> str:
-        """Return a sentence on whether the schema is registered, without registering it.
+        """Return a sentence that says whether the schema is registered; do not register it.
 
         Raises ConnectorError if the registry would refuse the schema.
         """

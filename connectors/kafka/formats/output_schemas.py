@@ -10,7 +10,7 @@ from msgspec import inspect
 __all__ = ["convert_for_avro", "derive_schema", "mapping_fields"]
 
 _ANY = ["null", "boolean", "long", "double", "string"]
-"""Avro types for values of any kind: lists, objects and larger numbers are JSON in text."""
+"""Avro types for values of any kind; lists, objects and larger numbers become JSON text."""
 
 _PLAIN: dict[type, str] = {
     inspect.NoneType: "null",
@@ -103,7 +103,7 @@ def _avro_schema_of_type(field_type: inspect.Type) -> Any:
 
 
 def _remove_descriptions(json_schema: Any) -> Any:
-    """Return a JSON Schema without `description` keys, whose changes would need new versions."""
+    """Return a JSON Schema without descriptions, whose changes would need a new version."""
     if isinstance(json_schema, list):
         return [_remove_descriptions(one) for one in json_schema]
     if not isinstance(json_schema, dict):

@@ -20,7 +20,7 @@ _UNKNOWN_SUBJECT, _UNKNOWN_VERSION, _UNKNOWN_SCHEMA = 40401, 40402, 40403
 """API error codes for missing subjects, versions and schemas."""
 
 _OF_ANOTHER = (ValueError, LookupError, TypeError, AttributeError)
-"""Errors of the client for an answer of another API."""
+"""Errors of the client if the server at the address has another API."""
 
 _NOT_THERE = (_UNKNOWN_SUBJECT, _UNKNOWN_VERSION, _UNKNOWN_SCHEMA)
 
@@ -28,9 +28,9 @@ _NOT_THERE = (_UNKNOWN_SUBJECT, _UNKNOWN_VERSION, _UNKNOWN_SCHEMA)
 class RegisteredSchema(NamedTuple):
     """Schema as stored in a registry.
 
-    `kind` is "AVRO", "JSON" or "PROTOBUF". `named` are the texts of referenced schemas; each one
-    comes after the schemas that it references itself. `version` is the version in its subject, or
-    None if it was not requested.
+    `kind` is "AVRO", "JSON" or "PROTOBUF". `named` are the texts of referenced schemas; a schema
+    follows the schemas that it references itself. `version` is the version in the subject, or None
+    if it was not requested.
     """
 
     kind: str
@@ -58,7 +58,7 @@ class Registry:
     url : str
         Address of its API, or several, separated by commas.
     username, password : str or None
-        Basic authentication.
+        Credentials for HTTP basic authentication; None: no authentication.
     ca : str or None
         PEM file of trusted certificates, in place of the system's.
 

@@ -18,8 +18,8 @@ __all__ = ["Assignment", "OutgoingMessage", "PolledBatch", "RebalanceListener"]
 class Assignment(NamedTuple):
     """Partitions that are assigned to a member of a consumer group.
 
-    `partitions` are all of them, `changed` those assigned or revoked since the last poll, and
-    `n_rebalances` is the number of rebalances so far.
+    `partitions` are all assigned partitions. `changed` are the partitions that were assigned or
+    revoked since the last poll. `n_rebalances` is the number of rebalance callbacks so far.
     """
 
     partitions: frozenset[int]
@@ -56,7 +56,7 @@ class RebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]  # the
             self._changes += 1
 
     def pop_assignment_changes(self, *, all_changed: bool) -> Assignment:
-        """Return the assignment with the partitions changed since the last call; forget changes.
+        """Return the assignment, with the partitions changed since the last call; clear changes.
 
         With `all_changed`, all partitions are reported as changed.
         """
@@ -73,7 +73,7 @@ class RebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]  # the
 
 
 class PolledBatch(NamedTuple):
-    """Result of a poll: lists of messages by partition, in the order of their offsets.
+    """Result of a poll: for each partition, the messages in the order of their offsets.
 
     `ends` are the offsets after these messages, by partition. `ownership` and `member` are the
     assignment and the group membership at the time of the poll.

@@ -21,8 +21,8 @@ from streamboost.errors import ConnectorError, UnavailableError
 __all__ = ["CommittedReader"]
 
 _PATIENCE = 30.0
-"""Seconds to wait for an open transaction: a broker checks every ten seconds for members'
-transactions that are more than ten seconds old."""
+"""Seconds to wait for the end of open transactions. Every ten seconds, a broker aborts members'
+transactions that have been open for more than ten seconds."""
 
 _LOOK = 0.05
 
@@ -40,8 +40,8 @@ class CommittedReader:
     def newest_message(self, topic: str, partition: int) -> Message | None:
         """Return the newest committed message of a partition, or None if it has none.
 
-        Waits until no transaction of the partition is open. The previous owner of the partition
-        may still commit an open one.
+        Waits until no transaction of the partition is open. The previous owner of the partition may
+        still commit an open transaction.
         """
         where, at = self._describe_topic(topic), TopicPartition(topic, partition)
         try:

@@ -61,25 +61,25 @@ from streamboost.errors import ConnectorError, StateError, UnavailableError
 __all__ = ["KafkaMember", "PartitionsRevokedError"]
 
 POLL_MS = 200
-"""Wait of a poll. With 10 ms, a joining member never gets a partition."""
+"""Timeout of a poll in milliseconds. With 10 ms, a joining member never gets a partition."""
 
 SESSION_MS = 10_000
-"""Time without heartbeats after which a member's partitions are reassigned."""
+"""Milliseconds without heartbeats after which a member's partitions are reassigned."""
 
 TRANSACTION_MS = 10_000
 
 _METADATA_MS = 5_000
-"""Interval in which new partitions are detected."""
+"""Interval in milliseconds at which new partitions are detected."""
 
 _PATIENCE = 8.0
-"""Timeout of a commit in seconds: less than that of the transaction."""
+"""Timeout of a commit in seconds, which is less than the timeout of the transaction."""
 
 _NOWHERE = (kafka_errors.NoOffsetForPartitionError, kafka_errors.OffsetOutOfRangeError)
-"""Errors of a poll without a valid position in a partition."""
+"""Errors of a poll if a partition has no valid position."""
 
 
 class PartitionsRevokedError(UnavailableError):
-    """Partitions were reassigned before a commit, which has therefore written nothing."""
+    """Raised if partitions were reassigned before a commit, which then writes nothing."""
 
 
 class KafkaMember:
@@ -90,9 +90,9 @@ class KafkaMember:
     cluster : KafkaCluster
     group : the consumer group's name, a prefix of the transactional ids
     topic : the topic to read
-    max_bytes : limit per payload in memory; of a longer payload, the first `max_bytes` + 1 bytes
-        are returned, with its true size, by which the decoder rejects it
-    on_corrupt : "stop" at messages with a wrong checksum, or "skip" them and report the damage
+    max_bytes : limit per payload in memory; a longer payload is truncated to `max_bytes` + 1 bytes,
+        and the decoder rejects its message by the `size`, which is the full length
+    on_corrupt : reaction to messages with a wrong checksum: "stop", or "skip" and report the damage
     settings : further options of the consumer
     """
 
@@ -211,7 +211,7 @@ class KafkaMember:
         return retained_range(self._subscribed_consumer(), [at], self._where)[0][at]
 
     def lag(self, partition: int) -> int:
-        """Return the number of unread offsets of a partition, as of the broker's last response."""
+        """Return the number of unread offsets of a partition, at the broker's last response."""
         consumer, at = self._subscribed_consumer(), TopicPartition(self.topic, partition)
         try:
             place = consumer.position(at, timeout_ms=MOMENT_MS)

@@ -89,7 +89,7 @@ class StreamLocation(NamedTuple):
     def overlaps(self, other: "StreamLocation") -> bool:
         """Return whether both locations may be the same stream.
 
-        They are in one system, and their streams are equal, or one of them is None.
+        This requires the same system, and equal streams or a stream None.
         """
         is_one = self.stream == other.stream or None in (self.stream, other.stream)
         return is_one and self.system == other.system
@@ -106,7 +106,7 @@ class Endpoint(Section):
 
     @abstractmethod
     def location(self, context: ConnectorContext) -> StreamLocation | None:
-        """Return the location of the messages; None if no other section can have the same one."""
+        """Return the location of the messages; None if no other section can have this location."""
 
     @abstractmethod
     def create_tailing_source(self, context: ConnectorContext) -> Source:
@@ -155,7 +155,7 @@ class Input(Endpoint):
     @property
     def read_only_reason(self) -> str | None:
         """Reason why no message can be appended to the input; None: messages can be appended."""
-        return "it is read alone"
+        return "this connector only reads"
 
     @abstractmethod
     def create_source(self, context: ConnectorContext) -> Source:
@@ -164,7 +164,9 @@ class Input(Endpoint):
     def create_label_source(
         self, context: ConnectorContext, records: Source, outputs: Mapping[str, "Output"]
     ) -> Source:
-        """Return the source of labels. An oracle makes its labels from `records` and `outputs`."""
+        """Return the source of labels.
+
+        An oracle labels the messages of `outputs`, and may wait for later messages of `records`."""
         return self.create_source(context)
 
     def oracle_summary(self, context: ConnectorContext) -> str | None:

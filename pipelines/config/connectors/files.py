@@ -77,18 +77,18 @@ class FilesInput(FileEndpoint, Input):
     def read_only_reason(self) -> str | None:
         """Reason why no line can be appended to the file; None: lines can be appended."""
         if self.path == STDIN:
-            return "standard input belongs to the process that reads it"
+            return "only the pipeline's own process reads its standard input"
         if not is_json_lines(self.path) or is_compressed(self.path):
             return "only files of plain JSON Lines can be appended to"
-        return None if self.follow else "its file is said to be complete (follow = false)"
+        return None if self.follow else "its file is complete (follow = false)"
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield a problem if `follow` is set for a file to which nothing can be appended."""
         if is_parquet(self.path) and is_compressed(self.path):
-            yield "path", "a Parquet file is compressed within: unpack it, and name it without .gz"
+            yield "path", "a Parquet file is compressed internally: unpack the .gz file"
         elif self.follow and (is_parquet(self.path) or is_compressed(self.path)):
             kind = "Parquet" if is_parquet(self.path) else "compressed"
-            text = f"a {kind} file is complete: nothing is added to it; leave this key out"
+            text = f"a {kind} file cannot grow: delete this key"
             yield "follow", text
 
     def create_source(self, context: ConnectorContext) -> Source:
@@ -107,9 +107,9 @@ class FilesOutput(FileEndpoint, Output):
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield a problem if the path is standard input or compressed."""
         if self.path == STDIN:
-            yield "path", 'must be a file, and is "-"'
+            yield "path", 'must be a file, not "-"'
         elif is_compressed(self.path):
-            yield "path", "lines are appended as they are, so its name must not end in .gz"
+            yield "path", "must not end in .gz, as lines are appended without compression"
 
     def check_access(self, context: ConnectorContext) -> str:
         """Return a sentence if the file can be written; ConnectorError if not."""
@@ -117,11 +117,11 @@ class FilesOutput(FileEndpoint, Output):
 
 
 class FilesRequestsOutput(FilesOutput, RequestsSection):
-    """[requests] into a JSON Lines file."""
+    """[requests]: output of label requests to a JSON Lines file."""
 
 
 class FilesPredictionsOutput(FilesOutput, PredictionsSection):
-    """[predictions] into a JSON Lines file."""
+    """[predictions]: output of predictions to a JSON Lines file."""
 
 
 CONNECTOR = ConnectorSections(

@@ -16,7 +16,7 @@ class InlineLabels(Input):
     @property
     def read_only_reason(self) -> str:
         """Reason why labels cannot be appended to this section."""
-        return "labels come among the records, whose source is to be written to"
+        return "its labels are messages of [source]: write labels to that source"
 
     def location(self, context: ConnectorContext) -> None:
         """Return None, as the labels have the location of [source]."""

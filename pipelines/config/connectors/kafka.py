@@ -49,7 +49,7 @@ __all__ = [
 _TOPICS = {"source": "records"} | {
     name: name for name in ("labels", "predictions", "requests", "dead_letters")
 }
-"""Suffix of the default topic of a section, after the pipeline's name."""
+"""Maps a section to the suffix of its default topic, which follows the pipeline's name."""
 
 
 def _check_topic(value: str) -> str:
@@ -175,14 +175,14 @@ class KafkaInput(KafkaTopic, Input):
 
 
 class KafkaOutput(KafkaTopic, Output):
-    """A topic of the cluster that [kafka] names, part of the pipeline's transactions there."""
+    """A topic of the cluster in [kafka], which is written in the pipeline's Kafka transactions."""
 
     def create_tailing_source(self, context: ConnectorContext) -> Source:
         """Return a source that reads the topic."""
         return self._build_source(context)
 
     def check_access(self, context: ConnectorContext) -> str:
-        """Return a text with the topic name. Nothing is checked here."""
+        """Return a text with the topic name; the topic itself is checked elsewhere."""
         return f"topic {self.topic} is there"
 
     def message_type(self) -> type[msgspec.Struct]:
@@ -196,7 +196,7 @@ class KafkaOutput(KafkaTopic, Output):
 
 
 class KafkaRequestsOutput(KafkaOutput, RequestsSection):
-    """[requests] into a topic."""
+    """[requests]: output of label requests to a Kafka topic."""
 
     def message_type(self) -> type[msgspec.Struct]:
         """Return the msgspec type of requests."""
@@ -204,7 +204,7 @@ class KafkaRequestsOutput(KafkaOutput, RequestsSection):
 
 
 class KafkaPredictionsOutput(KafkaOutput, PredictionsSection):
-    """[predictions] into a topic."""
+    """[predictions]: output of predictions to a Kafka topic."""
 
     def message_type(self) -> type[msgspec.Struct]:
         """Return the msgspec type of predictions."""

@@ -69,7 +69,7 @@ class OracleSection(Input):
     @property
     def read_only_reason(self) -> str:
         """Reason why labels cannot be appended: they come from the file that has all answers."""
-        return "a file answers in its place"
+        return "its labels come from a file of labelled records"
 
     @property
     def is_delay_duration(self) -> bool:
@@ -83,7 +83,7 @@ class OracleSection(Input):
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield a problem if the path is standard input, or has an unsupported format."""
         if self.path == STDIN:
-            yield "path", "must be a file, which a restart can read again, and is standard input"
+            yield "path", "must be a file, not standard input, which a restart cannot read again"
             return
         try:
             file_source(self.path)

@@ -33,7 +33,7 @@ CONNECTORS = (
 
 
 def section_classes(use: str) -> tuple[Any, ...]:
-    """Return the section classes of all connectors for a `use`, a `ConnectorSections` field."""
+    """Return the section classes of all connectors for `use`, a field of `ConnectorSections`."""
     found = (getattr(connector, use) for connector in CONNECTORS)
     return tuple(section for section in found if section is not None)
 
@@ -58,8 +58,8 @@ def refuse_unwritable_input(section: Input, name: str) -> None:
     format = getattr(section, "format", "json")
     if name == "source" and format != "json":
         raise ConfigurationError(
-            f'[{name}] cannot be written to: the schema of its records, in format = "{format}", is '
-            "their producers' own: let those write"
+            f'[{name}] cannot be written to: format = "{format}" needs the record schema of the '
+            "producers. Write records with these producers"
         )
     if section.read_only_reason is not None:
         raise ConfigurationError(

@@ -28,12 +28,12 @@ class RiverInput(Input):
     @property
     def read_only_reason(self) -> str:
         """Reason why records cannot be appended to a dataset."""
-        return "its dataset cannot be added to"
+        return "a dataset is complete"
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield a problem if `fields` is set, as the labels of datasets have fixed fields."""
+        """Yield a problem if `fields` is set: a dataset always names these `id` and `label`."""
         if self.fields is not None:
-            yield "fields", "a dataset gives labels with an id and a label: leave this out"
+            yield "fields", "labels of a dataset always have the fields id and label: delete this"
 
     def location(self, context: ConnectorContext) -> None:
         """Return None, as no other section can use the location of a dataset."""

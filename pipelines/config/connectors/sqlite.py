@@ -59,7 +59,7 @@ class SqliteStream(Endpoint):
 
 
 class SqliteInput(SqliteStream, Input):
-    """A stream of a SQLite log; without `path`, of the log in the state folder."""
+    """A stream of a SQLite log; without `path`, a stream of the log in the state folder."""
 
     @property
     def read_only_reason(self) -> None:
@@ -71,7 +71,10 @@ class SqliteInput(SqliteStream, Input):
 
 
 class SqliteOutput(SqliteStream, Output):
-    """A stream of a SQLite log; without `path`, part of the pipeline's own transactions."""
+    """A stream of a SQLite log.
+
+    Without `path`, the stream is in the log of the state folder, and is written in the pipeline's
+    own transactions."""
 
     def check_access(self, context: ConnectorContext) -> str:
         """Return a sentence if the log can be written; ConnectorError if not."""
@@ -79,11 +82,11 @@ class SqliteOutput(SqliteStream, Output):
 
 
 class SqliteRequestsOutput(SqliteOutput, RequestsSection):
-    """[requests] into a SQLite log."""
+    """[requests]: output of label requests to a SQLite log."""
 
 
 class SqlitePredictionsOutput(SqliteOutput, PredictionsSection):
-    """[predictions] into a SQLite log."""
+    """[predictions]: output of predictions to a SQLite log."""
 
 
 CONNECTOR = ConnectorSections(

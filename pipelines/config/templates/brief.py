@@ -6,24 +6,24 @@ __all__ = ["render_template", "render_template_for_records"]
 
 _BRIEF_ABOUT = """\
 # {about}
-# `streamboost check` says whether the file is right, and `streamboost run` starts it. All keys
-# there are, with what each is unless set: `streamboost init {option}--all all.toml`.
+# `streamboost check` validates this file, and `streamboost run` starts the pipeline. For all keys
+# with their default values: `streamboost init {option}--all all.toml`.
 
 [pipeline]
 name = "segments"
-batch_records = 10          # most records in one batch: each is predicted by what came before it
+batch_records = 10          # maximum number of records in a batch
 
 """
 
 _BRIEF_RIVER = """\
-# Records, one JSON object a line such as {"id": "7", "width": 1.5}. Those of a file of your own:
+# Records, one JSON object a line such as {"id": "7", "width": 1.5}. To read your own file:
 #   connector = "files"     # JSON Lines, CSV (.csv) or Parquet (.parquet)
 #   path = "records.jsonl"
 [source]
 connector = "river"
 dataset = "ImageSegments"
 
-# Labels such as {"id": "7", "label": "grass"}. From people, in the pages of `streamboost serve`:
+# Labels such as {"id": "7", "label": "grass"}. For labels from `streamboost serve` instead:
 #   connector = "sqlite"
 #   stream = "labels"
 [labels]
@@ -34,8 +34,8 @@ delay = 20                  # records that pass before a label comes
 """
 
 _BRIEF_KAFKA = """\
-# With `streamboost check --create-topics` the topics are created: segments.records, .labels,
-# .predictions, .requests and .dead_letters.
+# `streamboost check --create-topics` creates the topics segments.records, .labels, .predictions,
+# .requests and .dead_letters.
 [kafka]
 bootstrap_servers = "localhost:9092"
 
@@ -59,11 +59,11 @@ connector = "kafka"
 """
 
 _BRIEF_LEARNER = """\
-# Which labels to buy: those of records about which the committee is unsure.
+# Requests: labels of records whose prediction is uncertain.
 [query]
-budget = 0.1                # share of the records whose label may be bought
+budget = 0.1                # share of the records whose label may be requested
 
-# With a port, /healthz, /readyz and /metrics are served on this machine.
+# A port other than 0 serves /healthz, /readyz and /metrics on this machine.
 [monitor]
 port = 0
 """
@@ -71,18 +71,18 @@ port = 0
 
 _OWN = """\
 # A streamboost pipeline over the labelled records in {path}.
-# `streamboost check` says whether the file is right, and `streamboost run` starts it. All keys
-# there are, with what each is unless set: `streamboost init --all all.toml`.
+# `streamboost check` validates this file, and `streamboost run` starts the pipeline. For all keys
+# with their default values: `streamboost init --all all.toml`.
 
 [pipeline]
 name = {name}
-batch_records = {batch}          # most records in one batch, of which none is learned before
+batch_records = {batch}          # maximum number of records in a batch
 
 [schema]
 id = {id}
 # time = "..."              # the field with the record's time, if it has one
 
-# What fields hold is found out from the first records, unless it is declared:
+# The types of fields are inferred from the first records, unless they are declared:
 # [schema.fields]
 # zip = "category"          # or "number", "text", "time"
 
@@ -90,8 +90,8 @@ id = {id}
 connector = "files"
 path = {path}
 
-# The labels that the file has, each given when it is asked for. From people, in the pages of
-# `streamboost serve`:
+# Labels of the file, each returned when it is requested. For labels from `streamboost serve`
+# instead:
 #   connector = "sqlite"
 #   stream = "labels"
 [labels]

@@ -16,16 +16,16 @@ _GIVEN: dict[str, tuple[type[Section], dict[str, Any]]] = {
 """Sections whose keys are generated from their fields, and the keys that the file sets."""
 
 _RIVER_ABOUT = """\
-# A streamboost pipeline. Without changes, it predicts River's ImageSegments and buys the labels it
-# asks for from the dataset itself. `streamboost check` says whether the file is right and
-# `streamboost run` starts it. Lines that begin with "# key =" show the value used without them.
+# A streamboost pipeline. Without changes, it predicts River's ImageSegments, and the dataset
+# answers its requests. `streamboost check` validates this file, and `streamboost run` starts the
+# pipeline. Lines that begin with "# key =" show the default value.
 #
 """
 
 _KAFKA_ABOUT = """\
-# A streamboost pipeline over Kafka topics. `streamboost check --create-topics` says whether the
-# file is right and creates the topics, and `streamboost run` starts it. Lines that begin with
-# "# key =" show the value used without them.
+# A streamboost pipeline over Kafka topics. `streamboost check --create-topics` creates the topics
+# and validates this file, and `streamboost run` starts the pipeline. Lines that begin with
+# "# key =" show the default value.
 #
 """
 
@@ -33,28 +33,28 @@ _JOB = """\
 # Relative paths start at this file's folder. Text such as "${NAME}" takes the value of the
 # environment variable NAME.
 #
-# Once the pipeline has run, these may still be changed: state (if its folder is moved),
+# After the first run, these keys may still change: state (if its folder is moved),
 # batch_records, batch_labels, poll_interval, checkpoint_every, checkpoint_copy, retention,
-# on_data_loss, keep_versions, follow, port, what predictions repeat, and where predictions, dead
-# letters and requests go (unless a dataset or a file answers them). Fields may be added to
+# on_data_loss, keep_versions, follow, port, include, and the location of predictions, dead letters
+# and requests (unless a dataset or a file answers them). Fields may be added to
 # [schema.fields], and [schema] classes may change. Any other change needs a new state folder.
 
 [pipeline]
 {pipeline}
 
 [schema]
-# id = "id"                 # the field that names a record
-# time = "time"             # the field with the record's time; without it there is none
-# label = "auto"            # what the first label is; or "string", "integer", "boolean"
-# numeric = "auto"          # or a list of names: these fields alone, and all of them numbers
+# id = "id"                 # field with the record's id
+# time = "time"             # field with the record's time; default: no time
+# label = "auto"            # type of the first label; or "string", "integer", "boolean"
+# numeric = "auto"          # or a list of names: only these fields, which are numbers
 # max_record_bytes = 1000000
-# The labels there are, where others are to be dead letters:
+# Allowed labels; other labels become dead letters:
 #   classes = ["grass", "sky"]
 #
-# What is not said of fields is found out from the first records. Names may be dotted paths. Left
-# out, with all that lies within:
+# The types of other fields are inferred from the first records. Names may be dotted paths. Fields
+# that are left out, with the fields inside them:
 #   exclude = ["card"]
-# What fields hold:
+# Types of fields:
 #   [schema.fields]
 #   amount = "number"
 #   "device.os" = "category"
@@ -67,7 +67,7 @@ _JOB = """\
 """
 
 _RIVER = """\
-# Where records come from: files, sqlite or river.
+# Source of the records: files, sqlite or river.
 [source]
 connector = "river"
 dataset = "ImageSegments"
@@ -75,11 +75,11 @@ dataset = "ImageSegments"
 # path = "records.jsonl"    # (.csv), either compressed (.gz), Parquet (.parquet), or "-": JSON
                             # Lines from standard input
 # follow = false            # whether lines are still being added
-# connector = "sqlite"      # a stream of a SQLite log; without a path, of the log in the state
+# connector = "sqlite"      # a stream of a SQLite log; default: the log in the state folder
 # stream = "records"
 # path = "log.db"
 
-# Where labels come from: {"id": "7", "label": "grass"}. They may be whole records:
+# Source of the labels, such as {"id": "7", "label": "grass"}. Labels may be whole records:
 #   [labels.fields]
 #   id = "payment_id"
 #   label = "is_fraud"
@@ -90,30 +90,30 @@ delay = 20                  # records that pass before a label comes
 # connector = "files"
 # path = "labels.jsonl"
 # follow = true
-# connector = "oracle"      # labels that are known already, given as a person would give them
+# connector = "oracle"      # known labels, returned for requests
 # path = "records.jsonl"    # a file of labelled records: id and label are read
-# answer = "requested"      # what is answered; or "all": every record
+# answer = "requested"      # records whose labels are returned; or "all"
 # delay = 20                # records that pass before a label comes; or "7d", by their own times
-# on_conflict = "last"      # which of several labels of a record holds; or "first", "vote"
+# on_conflict = "last"      # rule for several labels of one record; or "first", "vote"
 
-# Records whose labels are known beforehand: learned before the first record, at no cost. Each has
-# the features of a record and a field "label".
+# Labelled records that are learned before the first record, without requests. Each has the
+# features of a record and a field "label".
 [initial_data]
 # path = "known.csv"        # or JSON Lines, or Parquet
-# committee = "model.safetensors"   # what was learned of them elsewhere: a committee's `save`
+# committee = "model.safetensors"   # or an initial committee, written by its `save`
 
-# Where messages go: sqlite or files. While all three are streams of the log in the state, each
-# message is written exactly once, whatever happens.
+# Outputs: sqlite or files. If all three are streams of the log in the state folder, each message
+# is written exactly once.
 [predictions]
 connector = "sqlite"
 stream = "predictions"
-# include = ["amount"]      # fields of a record that its prediction repeats
-# probabilities = false     # whether predictions have those of all classes
+# include = ["amount"]      # fields of a record that are copied to its prediction
+# probabilities = false     # whether predictions include the probabilities of all classes
 
 [requests]
 connector = "sqlite"
 stream = "requests"
-# expires_after = 100000    # how long an answer is waited for: records, or "7d"
+# expires_after = 100000    # time after which a request expires: records, or "7d"
 
 [dead_letters]
 connector = "sqlite"
@@ -125,20 +125,20 @@ _KAFKA = """\
 # The cluster. In addition to the two keys below, all options of kafka-python's clients are keys.
 [kafka]
 bootstrap_servers = "localhost:9092"
-# transactions = true       # each message exactly once, whatever happens; with false, the journal
-                            # is kept in the state folder, and after a crash messages may come twice
+# transactions = true       # each message is written exactly once; with false, the journal is in
+                            # the state folder, and a crash may duplicate messages
 # security_protocol = "SASL_SSL"
 # sasl_mechanism = "SCRAM-SHA-512"
 # sasl_plain_username = "streamboost"
 # sasl_plain_password = "${KAFKA_PASSWORD}"
 
-# Who keeps the schemas of topics that are in Avro or in JSON by a schema:
+# Registry of the schemas of topics in Avro or JSON Schema:
 #   [schema_registry]
 #   url = "http://localhost:8081"
 #   username = "streamboost"
 #   password = "${REGISTRY_PASSWORD}"
 
-# Records, {"id": "7", "width": 1.5, ...}. The topics of all sections are called after the pipeline.
+# Records, {"id": "7", "width": 1.5, ...}. Topic names begin with the pipeline's name by default.
 [source]
 connector = "kafka"
 # topic = "segments.records"
@@ -152,19 +152,19 @@ connector = "kafka"
 [labels]
 connector = "kafka"
 # topic = "segments.labels"
-# connector = "inline"      # labels come among the records: each message that holds one is one
-# on_conflict = "last"      # which of several labels of a record holds; or "first", "vote"
+# connector = "inline"      # labels are messages of [source]
+# on_conflict = "last"      # rule for several labels of one record; or "first", "vote"
 
 [predictions]
 connector = "kafka"
 # topic = "segments.predictions"
-# include = ["amount"]      # fields of a record that its prediction repeats
-# probabilities = false     # whether predictions have those of all classes
+# include = ["amount"]      # fields of a record that are copied to its prediction
+# probabilities = false     # whether predictions include the probabilities of all classes
 
 [requests]
 connector = "kafka"
 # topic = "segments.requests"
-# expires_after = 100000    # how long an answer is waited for: records, or "7d"
+# expires_after = 100000    # time after which a request expires: records, or "7d"
 
 [dead_letters]
 connector = "kafka"
@@ -173,15 +173,15 @@ connector = "kafka"
 """
 
 _LEARNER = """\
-# Which labels to buy.
+# Label requests.
 [query]
-strategy = "margin"         # where the committee is unsure; or "entropy", "least_confident",
+strategy = "margin"         # uncertain predictions first; or "entropy", "least_confident",
                             # "vote_entropy", "random", or "all"
-budget = 0.1                # share of the records whose label may be bought
+budget = 0.1                # share of the records whose label may be requested
 # burst = 20                # requests over any n records stay within budget * n + burst
 # audit = 0.1               # share of the budget spent at random, to estimate accuracy by
-# relabel = 0.0             # share of it for asking again, of others, about labels that look wrong
-# evaluation_labels = 200   # least number of labels that the recent estimates rest on
+# relabel = 0.0             # share of the budget for relabel requests of labels that look wrong
+# evaluation_labels = 200   # minimum number of labels of the recent estimates
 # window = 200              # the newest records, among which a new one is ranked, or the pool
 # Seldom needed: another way to choose among the records, and labels ahead of the budget.
 # mode = "stream"           # decide on arrival; or "pool": ask for the best of the newest records
@@ -200,7 +200,7 @@ estimator = "sketch"        # or "gamble"
 # n_estimators = 150        # rounds of a training
 # learning_rate = 0.2
 # max_leaf_nodes = 6
-# Seldom needed: how trees grow.
+# Rarely needed: growth of the trees.
 # min_child_weight = 0.02   # least second derivative in a leaf ("gamble": least weight)
 # l2_regularization = 0.3   # larger values hold back leaves of few records
 # max_bins = "none"         # bins of a feature's values; none: by the number of records
@@ -238,30 +238,30 @@ estimator = "sketch"        # or "gamble"
 # correction_rows = 50      # number of newest labels that they are grown on
 # correction_half_life = 5.0  # labels after which one of these weighs half as much
 
-# For those who watch it: /healthz, /readyz, and /metrics for Prometheus, which wants the token in
-# the state folder's metrics.token. Its status is written to the folder's status.db.
+# Monitoring: /healthz, /readyz, and /metrics for Prometheus, which needs the token in metrics.token
+# of the state folder. The status is written to status.db of that folder.
 [monitor]
 {monitor}
 
-# How people label in the pages of `streamboost serve`.
+# Labelling in the pages of `streamboost serve`.
 [serve]
 {serve}
 
-# People may answer in a project of Label Studio, if `streamboost label-studio` runs, too:
+# With `streamboost label-studio`, annotators can answer in a project of Label Studio:
 #   [label_studio]
 #   url = "http://localhost:8080"
 #   project = 1
 #   token = "${LABEL_STUDIO_TOKEN}"
 
-# A River classifier may replace the committee, or run as a shadow model. It is made by a function
-# of a module in this file's folder:
+# A River classifier may replace the committee, or run as a shadow model. A function of a module in
+# this file's folder returns the classifier:
 #   [model]
 #   river = "models:hoeffding"             # or, if records carry the predictions of another system:
 #   prediction_field = "score"             # a label, or a map or list of probabilities by class
 #   [shadow_models.nb]
 #   river = "models:bayes"
 
-# A transformer of River's may make the fields of records before anything learns of them:
+# A River transformer may compute the fields of records before they are predicted and learned:
 #   [features]
 #   river = "models:aggregates"
 

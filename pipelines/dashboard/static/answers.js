@@ -7,12 +7,19 @@ const ACTIONS = [
   ["change", "Change last answer", "c"],
 ];
 const ALWAYS = ["undo", "change", "keep"];
+const MANY = 12; // classes from which they can be searched
 
 export default {
   props: { turn: Number, open: Boolean, choices: Array, numeric: Boolean, closed: Boolean, gone: Boolean, doubt: Object, changing: Object },
   emits: ["given"],
   data() {
-    return { sent: null, other: "" };
+    return { sent: null, other: "", query: "" };
+  },
+  computed: {
+    found() {
+      const wanted = this.query.trim().toLowerCase();
+      return this.choices.filter((one) => one.name.toLowerCase().includes(wanted));
+    },
   },
   render() {
     const h = Vue.h;
@@ -48,6 +55,18 @@ export default {
       }),
       h("button", { type: "submit", disabled: !this.other.trim() }, "Submit"),
     ]);
+    const search = this.choices.length > MANY && h("form", { class: "other", role: "search", onSubmit: this.choose }, [
+      h("label", { for: "class-search" }, "Find a class"),
+      h("input", {
+        id: "class-search",
+        type: "search",
+        value: this.query,
+        autocomplete: "off",
+        "aria-keyshortcuts": "/",
+        onInput: (event) => (this.query = event.target.value),
+      }),
+      key("/"),
+    ]);
     const button = (words, name, label) =>
       h("button", { type: "button", onClick: () => this.give("label", label, true) }, [words, h("bdi", name)]);
     const doubt = this.doubt && h("div", { class: "doubt", role: "alert" }, [
@@ -74,7 +93,8 @@ export default {
     return h("div", { class: "answers" }, [
       gone,
       changing,
-      answerable && h("div", { class: "choices", role: "group", "aria-label": "Classes" }, this.choices.map(choice)),
+      answerable && search,
+      answerable && h("div", { class: "choices", role: "group", "aria-label": "Classes" }, this.found.map(choice)),
       answerable && doubt,
       answerable && !this.closed && other,
       h("div", { class: "actions", role: "group", "aria-label": "Instead of a label" }, actions),
@@ -86,6 +106,11 @@ export default {
       if (["INPUT", "TEXTAREA", "SELECT"].includes(document.activeElement?.tagName)) return;
       const pressed = event.key.toLowerCase();
       if (pressed === "escape" && this.changing) return this.give("keep");
+      const search = pressed === "/" && document.getElementById("class-search");
+      if (search) {
+        event.preventDefault();
+        return search.focus();
+      }
       const chosen = this.choices.find((one) => one.key === pressed);
       const action = ACTIONS.find(([, , shortcut]) => shortcut === pressed);
       if (!chosen && !action) return;
@@ -111,6 +136,12 @@ export default {
       this.sent = this.turn;
       this.$emit("given", { turn: this.turn, action, label, sure });
     },
+    choose(event) {
+      event.preventDefault();
+      if (!this.query.trim() || !this.found.length) return;
+      document.activeElement.blur(); // the next key is an answer again
+      this.give("label", this.found[0].label);
+    },
     submit(event) {
       event.preventDefault();
       if (!this.other.trim()) return;
@@ -119,6 +150,9 @@ export default {
     },
   },
   watch: {
+    turn() {
+      this.query = "";
+    },
     changing(begun, before) {
       if (Boolean(begun) === Boolean(before)) return;
       if (begun) this.from = document.activeElement;

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, HTTPException, Path
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
@@ -16,6 +16,7 @@ from streamboost.errors import (
     StateError,
     StreamBoostError,
 )
+from streamboost.pipelines.service.auth.names import LONGEST_NAME
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.served import ServedPipeline
 
@@ -25,6 +26,7 @@ __all__ = [
     "CurrentUser",
     "ErrorResponse",
     "PipelineParam",
+    "RequestBody",
     "error_descriptions",
     "register_error_handlers",
 ]
@@ -40,13 +42,13 @@ _STATUS: tuple[tuple[type[StreamBoostError], int], ...] = (
 _MEANINGS = {
     400: "The request cannot be read, or is for another host.",
     401: "Neither a token nor a login.",
-    403: "It is an operator's to do, or has a cookie and is from no page of this server.",
+    403: "Only operators may do this, or the request has a cookie but not this server's Origin.",
     404: "There is no such pipeline.",
-    409: "It cannot be done as things are.",
+    409: "The state or configuration of the pipeline does not allow it.",
     413: "The body is too large.",
-    422: "A value cannot be used.",
+    422: "A value is invalid.",
     429: "Too many requests.",
-    503: "It could not be written, and may be tried again.",
+    503: "The write failed; try again.",
 }
 
 
@@ -71,8 +73,8 @@ async def _require_operator(request: Request) -> None:
     if request.state.person.role != "operator":
         raise HTTPException(
             403,
-            "this is an operator's to do: `streamboost serve --operator NAME` prints a login link "
-            "for one",
+            "only operators may do this: `streamboost serve --operator NAME` prints a login link "
+            "for an operator",
         )
 
 
@@ -87,6 +89,21 @@ FOR_OPERATORS = [Depends(_require_operator)]
 """Dependencies of operations for operators only."""
 FOR_SCORERS = [Depends(_require_scorer)]
 """Dependencies of operations for operators, and for programs with the scorer's token."""
+
+
+class RequestBody(BaseModel):
+    """Base class of request bodies; rejects unknown fields and values of another type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _reject_unknown_field(cls, body: Any) -> Any:
+        # Pydantic collects an error for each unknown field, which takes seconds if there are many.
+        for name in body if isinstance(body, dict) else ():
+            if name not in cls.model_fields:
+                raise ValueError(f"unknown field {name[:LONGEST_NAME]!r}: leave it out")
+        return body
 
 
 class ErrorResponse(BaseModel):

@@ -36,7 +36,7 @@ def export(
     served: PipelineParam,
     format: Annotated[ExportFormat, Query(description="the format of the file")],
     version: Annotated[
-        int | None, Query(ge=0, le=2**53, description="of those kept; null: the one that serves")
+        int | None, Query(ge=0, le=2**53, description="a kept version; null: the active version")
     ] = None,
 ) -> Response:
     """Return the committee in the newest checkpoint as a file, with the layout of its fields."""

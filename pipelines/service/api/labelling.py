@@ -8,7 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from streamboost.connectors.messages.decoding import LONGEST_ID
 from streamboost.connectors.messages.labels import label_from_json
-from streamboost.pipelines.service.api.common import CurrentUser, PipelineParam, error_descriptions
+from streamboost.pipelines.service.api.common import (
+    CurrentUser,
+    PipelineParam,
+    RequestBody,
+    error_descriptions,
+)
 from streamboost.pipelines.service.api.write import LabelValue
 from streamboost.pipelines.service.labelling.store import Action, EntryStage, LabellingEntry
 
@@ -42,10 +47,8 @@ class RecordedAction(BaseModel):
     stage: EntryStage
 
 
-class RecordReference(BaseModel):
+class RecordReference(RequestBody):
     """Request body that names the record of an action."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     id: Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
 
@@ -92,8 +95,10 @@ def undo_last_action(served: PipelineParam, user: CurrentUser) -> RecordedAction
 def labelling_history(
     served: PipelineParam,
     user: CurrentUser,
-    limit: Annotated[int, Query(ge=1, le=500, description="how many at most")] = 100,
-    below: Annotated[int, Query(ge=0, le=2**53, description="only numbers under this")] = 2**53,
+    limit: Annotated[int, Query(ge=1, le=500, description="maximum number of actions")] = 100,
+    below: Annotated[
+        int, Query(ge=0, le=2**53, description="only actions with a number below this")
+    ] = 2**53,
 ) -> list[RecordedAction]:
     """Return the actions of all annotators with a number less than `below`, the newest first.
 

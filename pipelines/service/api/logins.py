@@ -3,10 +3,10 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 
-from streamboost.pipelines.service.api.common import FOR_OPERATORS, error_descriptions
+from streamboost.pipelines.service.api.common import FOR_OPERATORS, RequestBody, error_descriptions
 from streamboost.pipelines.service.auth.guard import LOGIN
 from streamboost.pipelines.service.auth.names import LONGEST_NAME
 from streamboost.pipelines.service.auth.sessions import Role
@@ -22,13 +22,13 @@ Invited = Literal["annotator", "operator"]
 _WRITES = error_descriptions(403, 409, 413, 422)
 
 
-class LoginLinkIn(BaseModel):
+class LoginLinkIn(RequestBody):
     """Name and role for a login link."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
     name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
-    role: Invited = Field("annotator", description="an operator may do all that the token may")
+    role: Invited = Field(
+        "annotator", description="role of the user; an operator has all rights of the token"
+    )
 
 
 class LoginLink(BaseModel):

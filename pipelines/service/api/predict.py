@@ -4,10 +4,15 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from streamboost.pipelines.service.api.common import FOR_SCORERS, PipelineParam, error_descriptions
+from streamboost.pipelines.service.api.common import (
+    FOR_SCORERS,
+    PipelineParam,
+    RequestBody,
+    error_descriptions,
+)
 from streamboost.pipelines.service.api.write import LabelValue
 
 __all__ = ["MOST", "json_response", "router"]
@@ -18,10 +23,8 @@ MOST, _MOST_EXPLAINED = 1_000, 100
 _ANSWERS = error_descriptions(404, 403, 409, 413, 422)
 
 
-class RecordsToPredict(BaseModel):
+class RecordsToPredict(RequestBody):
     """Records to predict, in the format of the pipeline's source; the id is optional."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     records: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST)]
 
@@ -35,13 +38,15 @@ class RecordsToExplain(RecordsToPredict):
 class Prediction(BaseModel):
     """Prediction of one record: label, class probabilities, margin and model version."""
 
-    id: str | None = Field(description="the record's; null: it has none")
+    id: str | None = Field(description="id of the record; null: no id")
     label: LabelValue | None = Field(description="null while no label is known")
-    probability: float | None = Field(description="of the label")
-    probabilities: dict[str, float] = Field(description="of all classes")
-    margin: float | None = Field(description="the largest score less the second largest")
-    version: int = Field(description="of the committee; 0 before the first")
-    decision: LabelValue | None = Field(None, description="where there are decisions to make")
+    probability: float | None = Field(description="probability of the label")
+    probabilities: dict[str, float] = Field(description="probabilities of all classes")
+    margin: float | None = Field(description="difference of the two largest scores")
+    version: int = Field(description="version of the committee; 0 before the first")
+    decision: LabelValue | None = Field(
+        None, description="decided class, if [decision] is configured"
+    )
 
 
 class Predictions(BaseModel):
@@ -54,13 +59,13 @@ class Predictions(BaseModel):
 class ClassContributions(BaseModel):
     """SHAP values of a class: the score of an average record, and each feature's contribution."""
 
-    score: float = Field(description="`expected` and all of `features`")
+    score: float = Field(description="sum of `expected` and of all `features`")
     expected: float
     features: dict[str, float]
 
 
 class Explanation(BaseModel):
-    """SHAP values of a record by class: explain the committee's scores before calibration."""
+    """SHAP values of a record, for each class: they explain the committee's uncalibrated scores."""
 
     id: str | None
     classes: dict[str, ClassContributions]

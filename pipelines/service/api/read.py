@@ -15,10 +15,12 @@ __all__ = ["router"]
 router = APIRouter()
 
 Document = dict[str, Any]
-Limit = Annotated[int, Query(ge=1, le=500, description="how many at most")]
-Since = Annotated[int, Query(ge=0, le=2**53, description="only what came after this")]
+Limit = Annotated[int, Query(ge=1, le=500, description="maximum number of items")]
+Since = Annotated[int, Query(ge=0, le=2**53, description="only items after this time or id")]
 
-Class = Annotated[str | None, Query(description="only those that are, or were predicted, this")]
+Class = Annotated[
+    str | None, Query(description="only records with this label, or this predicted label")
+]
 
 _NAMED = error_descriptions(404, 422)
 
@@ -27,10 +29,18 @@ class PipelineSummary(BaseModel):
     """A pipeline, and whether it accepts labels and records."""
 
     name: str
-    state: str | None = Field(description="what it does; null: it has published nothing yet")
-    labels_refused: str | None = Field(description="why labels cannot be posted; null: they can")
-    records_refused: str | None = Field(description="why records cannot be posted; null: they can")
-    trouble: str | None = Field(description="why labels wait to be written; null: none do")
+    state: str | None = Field(
+        description="state, such as running; null: no status is published yet"
+    )
+    labels_refused: str | None = Field(
+        description="reason why labels cannot be posted; null: labels can be posted"
+    )
+    records_refused: str | None = Field(
+        description="reason why records cannot be posted; null: records can be posted"
+    )
+    trouble: str | None = Field(
+        description="reason why labels are not written yet; null: no labels wait"
+    )
 
 
 class CommitteeVersion(BaseModel):
@@ -107,7 +117,7 @@ def labelled_records(
 def record_details(
     served: PipelineParam,
     user: CurrentUser,
-    id: Annotated[str, Query(description="the record's")],
+    id: Annotated[str, Query(description="id of the record")],
 ) -> Document:
     """Return the data of a requested or labelled record, with its explanation.
 
@@ -116,7 +126,9 @@ def record_details(
     """
     found = served.status.labelled_record(id)
     if found is None:
-        raise HTTPException(404, "that record is no longer kept, or was never asked about")
+        raise HTTPException(
+            404, "this record is no longer stored, or was never requested or labelled"
+        )
     (seen,) = served.blind_mode.visible_records(user, [found])
     return seen
 

@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, HTTPException
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import BaseModel, Field, FiniteFloat, model_validator
 from starlette.requests import Request
 
 from streamboost.connectors.messages.decoding import LONGEST_ID
@@ -15,6 +15,7 @@ from streamboost.pipelines.service.api.common import (
     FOR_OPERATORS,
     CurrentUser,
     PipelineParam,
+    RequestBody,
     error_descriptions,
 )
 from streamboost.pipelines.service.auth.names import LONGEST_NAME, comparison_key
@@ -31,44 +32,38 @@ _WRITES = error_descriptions(404, 403, 409, 413, 422, 503)
 _Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 LabelValue = Annotated[
     str | bool | _Integer,
-    Field(description="text, a whole number, or true or false, as the pipeline's labels are"),
+    Field(description="text, a whole number, or a boolean: the type of the pipeline's labels"),
 ]
 
 
-class _RequestBody(BaseModel):
-    """Base class of request bodies; rejects unknown fields and values of another type."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class LabelIn(_RequestBody):
+class LabelIn(RequestBody):
     """A label of a record, with optional time and annotator (`source`)."""
 
     id: Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
     label: LabelValue
     time: str | _Integer | FiniteFloat | None = None
     source: Annotated[str, Field(max_length=LONGEST_NAME)] | None = Field(
-        None, description="who says so, where it is not who posts it; with the token alone"
+        None, description="annotator, if not the user who posts the label; only with the token"
     )
 
 
-class LabelsIn(_RequestBody):
+class LabelsIn(RequestBody):
     """Labels of records; a record does not need an open label request."""
 
     labels: Annotated[list[LabelIn], Field(min_length=1, max_length=_MOST)]
 
 
-class RecordsIn(_RequestBody):
+class RecordsIn(RequestBody):
     """Records, each with its id and features as the pipeline's schema names them."""
 
     records: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=_MOST)]
 
 
-class DecisionIn(_RequestBody):
+class DecisionIn(RequestBody):
     """Decision rule: costs of errors or thresholds by class; empty: no decision rule."""
 
-    costs: dict[str, dict[str, Annotated[float, Field(ge=0)]]] = {}
-    threshold: dict[str, Annotated[float, Field(gt=0, le=1)]] = {}
+    costs: dict[str, dict[str, Annotated[float, Field(ge=0)]]] = Field({})
+    threshold: dict[str, Annotated[float, Field(gt=0, le=1)]] = Field({})
 
     def validated_tables(self) -> dict[str, Any]:
         """Return the tables that are not empty; raises ConfigurationError if they are invalid."""
@@ -80,7 +75,7 @@ class DecisionIn(_RequestBody):
         return given
 
 
-class CommandIn(_RequestBody):
+class CommandIn(RequestBody):
     """A command for the pipeline, with the model version or classes that it applies to."""
 
     command: Kind
@@ -142,7 +137,7 @@ def _annotator_name(people: Users, user: User, source: str | None) -> str:
         return user.name
     if user != PROGRAM:
         raise HTTPException(
-            403, f"your labels are {user.name}'s: leave `source` out, or send the token"
+            403, f"you may only post labels of {user.name}: leave `source` out, or send the token"
         )
     return people.canonical_name(source)
 

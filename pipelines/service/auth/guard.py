@@ -94,6 +94,7 @@ class Guard:
         self._asks = RateLimiter(*settings.scoring_requests)
         self._messages = RateLimiter(*settings.messages)
         self._at_once = Counter[str]()
+        self._body_bytes = Counter[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Reject the request, or pass it to `app`."""
@@ -137,16 +138,21 @@ class Guard:
             await rejection(scope, receive, _with_security_headers(scope, send))
 
     async def _forward_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request to `app`, and reject a body that exceeds the limit while streaming."""
-        left = self._settings.max_body
-        begun = False
+        """Pass the request to `app`, and reject a body that exceeds a limit while streaming."""
+        person: User | None = scope["state"]["person"]
+        seat, received, begun = "" if person is None else person.seat, 0, False
 
-        async def receive_within_limit() -> Message:
-            nonlocal left
+        async def receive_within_limits() -> Message:
+            nonlocal received
             message = await receive()
-            left -= len(message.get("body", b""))
-            if left < 0:
+            size = len(message.get("body", b""))
+            received += size
+            self._body_bytes[seat] += size
+            if received > self._settings.max_body:
                 raise HTTPException(413, self._body_limit_text, {"Connection": "close"})
+            if self._body_bytes[seat] > self._settings.max_concurrent_body:
+                headers = {"Connection": "close", "Retry-After": "1"}
+                raise HTTPException(429, "too many large requests at the same time", headers)
             return message
 
         async def send_and_record_start(message: Message) -> None:
@@ -155,16 +161,21 @@ class Guard:
             await send(message)
 
         try:
-            await self.app(scope, receive_within_limit, send_and_record_start)
-        except HTTPException:
+            await self.app(scope, receive_within_limits, send_and_record_start)
+        except HTTPException as error:
             # Applications without a handler for this exception let it pass to here.
             if begun:
                 raise
-            await self._body_too_large_response(scope)(scope, receive, send)
+            response = _error_response(scope, error.status_code, error.detail, error.headers)
+            await response(scope, receive, send)
         except asyncio.CancelledError:
             # The server is stopping before the response is complete.
             if not begun:
                 await _error_response(scope, 503, "the server is stopping")(scope, receive, send)
+        finally:
+            self._body_bytes[seat] -= received
+            if not self._body_bytes[seat]:
+                del self._body_bytes[seat]
 
     def _rate_limited_receive(self, person: User, receive: Receive) -> Receive:
         """Return a `receive` for a websocket that delays messages beyond the user's rate limit."""
@@ -184,7 +195,7 @@ class Guard:
         scope, headers = connection.scope, connection.headers
         if _hostname(headers.get("host", "")) not in self._settings.hosts:
             return _error_response(
-                scope, 400, "this host name is not one of those allowed (--allow-host)"
+                scope, 400, "this host name is not allowed: start serve with --allow-host NAME"
             )
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length[:19]) > self._settings.max_body:
@@ -197,14 +208,18 @@ class Guard:
         if not (is_open and is_reading):
             rate = self._asks if is_asking else self._reads if is_reading else self._writes
             if person is not None and (wait := self._seconds_until_allowed(person, rate)):
-                _log.warning("%s asks too often", person.name, extra={"event": "rate_limited"})
+                _log.warning(
+                    "%s exceeds the rate limit of requests",
+                    person.name,
+                    extra={"event": "rate_limited"},
+                )
                 return _error_response(
                     scope, 429, "too many requests", {"Retry-After": str(ceil(wait))}
                 )
             if person is None and not (is_open and scope["path"] == LOGIN):
                 return self._unauthenticated_response(scope, is_wrong=is_wrong)
         if person == SCORER and not is_asking:
-            return _error_response(scope, 403, "this token is for predict and explain alone")
+            return _error_response(scope, 403, "this token is only valid for predict and explain")
         # For read requests, a browser sends an Origin only if a script of another site asks.
         is_plain_number = is_reading and ("origin" not in headers or person is None)
         if (
@@ -247,7 +262,7 @@ class Guard:
 
     @property
     def _body_limit_text(self) -> str:
-        return f"a request may have {self._settings.max_body:,} bytes"
+        return f"the request is too large: send at most {self._settings.max_body:,} bytes"
 
     def _body_too_large_response(self, scope: Scope) -> Response:
         # The rest of the body is not read: the connection is closed after the response.

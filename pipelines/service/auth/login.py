@@ -24,8 +24,8 @@ __all__ = ["LOGOUT", "login_router"]
 LOGOUT = "/logout"
 
 _USED = (
-    "this login link was used already, or is too old: `streamboost serve` prints another at its "
-    "next start, and an operator can make one; if you are logged in, open /\n"
+    "this login link was used already, or has expired: restart `streamboost serve` or ask an "
+    "operator for a new link; if you are logged in, open /\n"
 )
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title} | streamboost</title>

@@ -34,8 +34,8 @@ def validated_name(raw_name: str) -> str:
     name = _nfkc_normalized(raw_name)
     if not name or len(name) > LONGEST_NAME or unprintable_character_fault(name):
         raise DataError(
-            f"the name {raw_name!r} cannot be a person's: give 1 to {LONGEST_NAME} letters "
-            "without control or invisible characters"
+            f"the name {raw_name!r} is invalid: give 1 to {LONGEST_NAME} characters without "
+            "control or invisible characters"
         )
     if {"<", ">"} & {*name} or unescape(name) != name:
         raise DataError(
@@ -47,7 +47,7 @@ def validated_name(raw_name: str) -> str:
     if len(scripts) > 1:
         found = " and ".join(sorted(script.capitalize() for script in scripts))
         raise DataError(
-            f"the name {raw_name!r} mixes letters of {found}, and may look like somebody else's: "
+            f"the name {raw_name!r} mixes letters of {found}, and may imitate another name: "
             "write it in one script"
         )
     return name

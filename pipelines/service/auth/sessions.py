@@ -21,14 +21,14 @@ from streamboost.storage import write_bytes
 __all__ = ["SESSION_SECONDS", "Role", "Session", "Sessions"]
 
 Role = Literal["annotator", "operator", "scorer"]
-"""An annotator reads and labels, a scorer has records predicted; an operator may do everything."""
+"""An annotator reads and labels, a scorer requests predictions, and an operator has all rights."""
 
 SESSION_SECONDS = 7 * 24 * 3600
-"""Lifetime of a session."""
+"""Lifetime of a session in seconds."""
 
 
 class Session(msgspec.Struct, frozen=True):
-    """A login session: user, role, session id, and expiry (seconds since 1970)."""
+    """A login session: user, role, session id (`seat`), and expiry (seconds since 1970)."""
 
     name: str
     role: Role
@@ -62,7 +62,7 @@ class Sessions:
                     file.unlink(missing_ok=True)
             write_bytes(self._session_file(cookie), msgspec.json.encode(session))
         except (OSError, ModelFileError) as error:
-            raise StateError(f"nobody can log in: {error}; make room on its disk") from error
+            raise StateError(f"the login failed: {error}; free space on the disk") from error
         return cookie
 
     def find_session(self, cookie: str) -> Session | None:

@@ -23,12 +23,15 @@ class AuthSettings:
     port : port of the server, part of the cookie's name, so that two servers on one machine do not
         share cookies
     is_secure : whether the server uses https itself
-    max_body : maximum size in bytes of a request's body, and of a websocket message
+    max_body : maximum size in bytes of a request's body
+    max_message : maximum size in bytes of a websocket message; a session may have as many
+        incomplete messages as websockets
     reads, writes : rate of a session's GET and HEAD requests, and of all others
     scoring_requests : rate of a session's predict and explain requests
     failures : rate of wrong secrets from one address
     messages : rate of a session's websocket messages, which are delayed instead of rejected
     max_concurrent : maximum number of concurrent requests and websockets of one session
+    max_concurrent_body : maximum size in bytes of the bodies of one session's concurrent requests
     max_unauthenticated : maximum number of unauthenticated connections, in all and from one
         address; the oldest is closed for a newer one
     patience : timeout in seconds for a complete request, and for a client that does not read the
@@ -40,12 +43,14 @@ class AuthSettings:
     port: int = 8765
     is_secure: bool = False
     max_body: int = 4_000_000
+    max_message: int = 500_000
     reads: tuple[float, float] = (100, 500)
     writes: tuple[float, float] = (20, 100)
     scoring_requests: tuple[float, float] = (1_000, 2_000)
     failures: tuple[float, float] = (2, 30)
     messages: tuple[float, float] = (50, 500)
     max_concurrent: int = 200
+    max_concurrent_body: int = 40_000_000
     max_unauthenticated: tuple[int, int] = (400, 100)
     patience: float = 10.0
 

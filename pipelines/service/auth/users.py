@@ -105,7 +105,7 @@ class Users:
         """
         name = self.canonical_name(name)
         if comparison_key(name) == PROGRAM.name:
-            raise DataError(f"the name {name!r} is what programs go by: give another")
+            raise DataError(f"the name {name!r} is reserved for programs: give another name")
         key = token_urlsafe(32)
         now = self._clock()
         with self._lock:

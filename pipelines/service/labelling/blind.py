@@ -20,16 +20,16 @@ _OPEN = frozenset(
 """The fields of an open request that a blind annotator may see: all others are hidden."""
 
 _CLOSED = _OPEN | {"truth", "labels"}
-"""The fields of a record without an open request. In a relabel request, the labels would tell what
-the answer is not."""
+"""The fields of a record without an open request. In a relabel request, the labels would reveal
+which answer is considered wrong."""
 
 _ANSWERED = _OPEN | {
     *("label", "probabilities", "probability", "margin", "utility", "propensity"),
     *("version", "why", "usual", "labels"),
 }
-"""The fields of a record with an open request for an annotator who has answered: those of the
-prediction, and of the labels their own. All others are hidden: they may follow from others'
-labels."""
+"""The fields of a record with an open request that an annotator sees after answering: the
+prediction, and only the annotator's own labels. All other fields are hidden, as they may depend on
+labels of others."""
 
 _LETTER = frozenset({"reason", "source", "time", "size", "position"})
 """The fields of a dead letter that no label can be in."""

@@ -10,8 +10,8 @@ from streamboost.pipelines.service.labelling.store import Action
 __all__ = ["SHORTEST", "Leases", "OpenRequest", "RequestReader", "is_answered"]
 
 SHORTEST = 5_000
-"""Milliseconds in which a person can look at a record, and their answer be read in time; and in
-which a pipeline that runs says that a request has expired."""
+"""Minimum milliseconds until expiry in which an annotator can answer a request in time; and maximum
+milliseconds after expiry in which a running pipeline publishes it."""
 
 OpenRequest = dict[str, Any]
 """Message of a request, with the record's further `fields`, which are not features."""
@@ -83,7 +83,7 @@ class Leases:
             request = None if id in held else self._requests.request(id)
             if request is None or person.name in request.get("excluded_annotators", ()):
                 continue
-            done = _actions_on_request(connection, request)
+            done = _read_valid_actions(connection, request)
             mine = [action for action, name in done if name == person.name]
             if "not_sure" in mine or any(action == "label" for action, _ in done):
                 continue
@@ -95,8 +95,8 @@ class Leases:
         return min(skipped)[2] if skipped else None
 
     def _is_about_to_expire(self, request: OpenRequest) -> bool:
-        # One that is open long after its time waits for a pipeline that was away; any other has
-        # expired, and is only said to be open until the pipeline says more.
+        # A request that is open long after its expiry waits for a pipeline that was stopped. A
+        # request that expired recently is only open because the status is not updated yet.
         expires = request.get("expires")
         return isinstance(expires, int | float) and abs(expires - self._clock()) < SHORTEST
 
@@ -134,7 +134,7 @@ class Leases:
         return None if row is None else str(row[0])
 
 
-def _actions_on_request(connection: Connection, request: OpenRequest) -> list[tuple[Action, str]]:
+def _read_valid_actions(connection: Connection, request: OpenRequest) -> list[tuple[Action, str]]:
     """Return the actions on a request that were not undone: pairs of action and annotator."""
     return connection.execute(
         "SELECT action, person FROM entries WHERE id = ? AND sequence = ? AND stage != 'undone'",
@@ -144,4 +144,4 @@ def _actions_on_request(connection: Connection, request: OpenRequest) -> list[tu
 
 def is_answered(connection: Connection, request: OpenRequest) -> bool:
     """Return whether the request has a label that was not undone."""
-    return any(action == "label" for action, _ in _actions_on_request(connection, request))
+    return any(action == "label" for action, _ in _read_valid_actions(connection, request))

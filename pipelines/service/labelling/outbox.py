@@ -28,16 +28,16 @@ __all__ = ["MARGIN", "LabelOutbox", "RequestOutcomeReader", "label_message", "se
 _log = logging.getLogger(__name__)
 
 MARGIN = 2_000
-"""Milliseconds before a request expires by which its label is written: it has to be polled, with
-the first batch that is begun then, by a pipeline that may be at work on the one before."""
+"""Milliseconds before the expiry of a request at which its label is written. The pipeline polls the
+label with its next batch, and may still be processing the batch before."""
 
 _LOCK_FILE = "labelling.lock"
 
 WATCHED = 100
-"""The newest entries of which is looked whether they came too late."""
+"""Number of the newest entries that are checked for labels that arrived too late."""
 
 WATCHED_EVERY = 1_000
-"""Milliseconds between two such looks: a pipeline does not say more."""
+"""Milliseconds between two such checks; the pipeline does not publish its status more often."""
 
 
 class RequestOutcomeReader(RequestReader, Protocol):
@@ -126,11 +126,13 @@ class LabelOutbox:
                         self._set_stage_of_entries(due, "written")
             if late := self._find_late_labels():
                 self._set_stage_of_entries(late, "late")
-        except Exception as error:  # whatever it is, what waits must be tried again
+        except Exception as error:  # after any error, the pending labels must be retried
             trouble = self._mask(str(error) or type(error).__name__)
             if self.trouble != trouble:
                 _log.warning(
-                    "labels wait to be written: %s", trouble, extra={"event": "labels_undelivered"}
+                    "labels cannot be written yet, which is retried: %s",
+                    trouble,
+                    extra={"event": "labels_undelivered"},
                 )
             self.trouble = trouble
             return 0
@@ -152,12 +154,12 @@ class LabelOutbox:
         now = self._clock()
         due = [entry.number for entry in waiting if at_once or self._is_label_due(entry, now)]
         with self._store.write_transaction() as connection:
-            # It may have been taken back meanwhile.
+            # The label may have been undone meanwhile.
             set_stage(connection, due, "writing", "AND stage = 'held'")
             return entries_to_write(connection)
 
     def _is_label_due(self, entry: LabellingEntry, now: int) -> bool:
-        # A clock that was set back holds no label for longer than it is to be held.
+        # A clock that was set back must not prolong the undo window.
         if not now - self._grace < entry.time <= now:
             return True
         expires = (self._requests.request(entry.id) or {}).get("expires")

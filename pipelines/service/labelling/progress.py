@@ -18,7 +18,7 @@ _COUNTED = f"{_GIVEN} AND stage != 'late'"
 
 @dataclass(frozen=True, slots=True)
 class LabellingProgress:
-    """Number of labels of an annotator today, their pace, and the time of the first label.
+    """Progress of an annotator: labels today, time per label, and time of the first label.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ def answered_ids(connection: Connection, person: str, ids: Iterable[str]) -> set
 def conflicting_labels(
     connection: Connection, ids: Iterable[str]
 ) -> dict[str, list[tuple[str, str | int]]]:
-    """Return pairs of annotator and label, by record id, for records with differing labels.
+    """Map the id of each record with differing labels to pairs of annotator and label.
 
     Only the newest label of each annotator counts.
     """

@@ -1,4 +1,4 @@
-"""Queue of label requests: an annotator leases one record at a time, and nobody else the same one.
+"""Queue of label requests: an annotator leases one record at a time, exclusively.
 
 An answer is durable at once, and held in the outbox for a few seconds in which it can be undone. If
 the request expires earlier, the undo window ends earlier. Then the label is written to the
@@ -17,6 +17,7 @@ from streamboost.errors import StateError
 from streamboost.pipelines.service.auth.users import PROGRAM, User
 from streamboost.pipelines.service.labelling.leases import Leases, OpenRequest, is_answered
 from streamboost.pipelines.service.labelling.outbox import (
+    MARGIN,
     LabelOutbox,
     RequestOutcomeReader,
     label_message,
@@ -145,7 +146,7 @@ class LabelQueue:
         Raises StateError if there is no action, or if the label was written already.
         """
         with self._store.write_transaction() as connection:
-            found = newest_entries(connection, 1, seat=person.seat)
+            found = newest_entries(connection, 1, session_id=person.seat)
             if not found:
                 raise StateError("there is nothing to undo")
             (last,) = found
@@ -162,6 +163,14 @@ class LabelQueue:
                 self._leases.assign(connection, person, last.id)
         return last
 
+    def undo_seconds(self, entry: LabellingEntry) -> float:
+        """Return the seconds for which the label `entry` can be undone from now."""
+        expires = (self._requests.request(entry.id) or {}).get("expires")
+        ends = entry.time + self._grace
+        if isinstance(expires, int | float):
+            ends = min(ends, int(expires) - MARGIN)
+        return max(ends - self._clock(), 0) / 1000
+
     def release_lease(self, person: User) -> None:
         """End the lease of the session of `person`."""
         with self._store.write_transaction() as connection:
@@ -171,8 +180,8 @@ class LabelQueue:
         """Write all `labels` at once, without an undo window, or none of them.
 
         Operators and programs may label any record. Annotators may label requested records, and
-        change their own labels. Answers that wait to be written are written before; their own that
-        are held are undone.
+        change their own labels. Pending answers of other annotators for these records are written
+        first; pending answers of the same annotator are undone.
         """
         tidy = self._labels.validate(labels)
         with self._delivery.lock():
@@ -205,7 +214,7 @@ class LabelQueue:
             entry = LabellingEntry(
                 number=0,
                 time=self._clock(),
-                person=_author(person, label),
+                person=_annotator_name(person, label),
                 seat=person.seat,
                 id=label.id,
                 sequence=0 if request is None else request["sequence"],
@@ -224,8 +233,8 @@ class LabelQueue:
         """
         if not self._corrects:
             raise StateError(
-                "no effect: the first label of a record stays, as [labels] "
-                'on_conflict = "first" says'
+                "a correction has no effect, as the first label of a record stays: set [labels] "
+                'on_conflict to "last" or "vote"'
             )
         with self._store.write_transaction() as connection:
             found = [
@@ -236,19 +245,19 @@ class LabelQueue:
                 and entry.stage not in ("undone", "late")
             ]
             if not found:
-                raise StateError("there is no such answer to change: load the page again")
+                raise StateError("this answer does not exist any more: load the page again")
             (before,) = found
             if not self._may_correct(person, before):
                 raise StateError(
-                    f"record {before.id!r} was labelled by somebody else"
+                    f"record {before.id!r} was labelled by another annotator: ask an operator"
                     if before.person != person.name
                     else f"you saw the prediction of record {before.id!r}: ask an operator"
                 )
             (tidy,) = self._labels.validate([Label(before.id, label)])
             if (since := newest_label(connection, before.id, number)) is not None:
                 raise StateError(
-                    f"record {before.id!r} is {since.label!r} by now, as {since.person} says: "
-                    "look at the newest answer, and change that one"
+                    f"record {before.id!r} has the newer label {since.label!r} of {since.person}: "
+                    "load the page again, and change the newest answer"
                 )
             entry = replace(
                 before,
@@ -293,7 +302,7 @@ class LabelQueue:
         return self._requests.request(id) is not None
 
     def conflicting_labels(self, ids: Iterable[str]) -> dict[str, list[tuple[str, str | int]]]:
-        """Return pairs of annotator and label, by record id, for records with differing labels."""
+        """Map the id of each record with differing labels to pairs of annotator and label."""
         with self._store.read_transaction() as connection:
             return {} if connection is None else conflicting_labels(connection, ids)
 
@@ -337,13 +346,15 @@ class LabelQueue:
         if request is None:
             raise StateError(f"the request for record {id!r} is closed: it expired or was answered")
         if person.name in request.get("excluded_annotators", ()):
-            raise StateError(f"record {id!r} is asked about again, of somebody else: take another")
+            raise StateError(
+                f"record {id!r} needs a label of another annotator: take another record"
+            )
         if self._leases.lease_holder(connection, id) not in (None, person.seat):
-            raise StateError(f"somebody else is labelling record {id!r}: take another")
+            raise StateError(f"another annotator is labelling record {id!r}: take another record")
         if is_answered(connection, request):
-            raise StateError(f"record {id!r} was answered already: take another")
+            raise StateError(f"record {id!r} was answered already: take another record")
         if self._leases.has_seen_prediction(connection, person, request):
-            raise StateError(f"you saw the prediction of record {id!r}: take another")
+            raise StateError(f"you saw the prediction of record {id!r}: take another record")
         return request
 
     def _require_may_label(self, connection: Connection, person: User, id: str) -> None:
@@ -364,8 +375,8 @@ class LabelQueue:
 def _waiting_answers(
     connection: Connection, person: User, labels: Sequence[Label]
 ) -> tuple[list[LabellingEntry], list[LabellingEntry]]:
-    """Return the waiting answers to write before posted `labels`, and those that they replace."""
-    authors = {(label.id, _author(person, label)) for label in labels}
+    """Return the pending answers to write before the posted `labels`, and the replaced answers."""
+    authors = {(label.id, _annotator_name(person, label)) for label in labels}
     ids = {label.id for label in labels}
     writing = [entry for entry in entries_to_write(connection) if entry.id in ids]
     held = [entry for entry in undoable_entries(connection) if entry.id in ids]
@@ -377,6 +388,6 @@ def _numbers(entries: Iterable[LabellingEntry]) -> list[int]:
     return [entry.number for entry in entries]
 
 
-def _author(person: User, label: Label) -> str:
-    """Return in whose name `person` posts a label: a program's tokens speak for others."""
+def _annotator_name(person: User, label: Label) -> str:
+    """Return the annotator of a posted label: its source if a program posts it, else `person`."""
     return (label.source if person == PROGRAM else None) or person.name

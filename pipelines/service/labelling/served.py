@@ -92,7 +92,7 @@ class ServedPipeline:
 
         Blind annotators see no record whose label is requested. If the filter depends on
         predictions, they see only the records that they answered, so that neither `limit` nor
-        `offset` tells the others' predictions.
+        `offset` reveals the predictions of other records.
         """
         see, status = self.blind_mode.visible_records, self.status
         if not self.blind_mode.is_blind(person):
@@ -170,8 +170,8 @@ def _config_of_state_folder(path: Path, learner: bool) -> Config:
         written = Path(str(tables["pipeline"]["state"])).expanduser()
     except (OSError, ValueError, KeyError) as error:
         raise ConfigurationError(
-            f"{path} is not the state folder of a pipeline that has run ({error}): name the folder "
-            "that [pipeline] state of its file names, or the file"
+            f"{path} is not the state folder of a pipeline that has run ({error}): give the folder "
+            "in [pipeline] state, or the pipeline file"
         ) from None
     for _ in () if written.is_absolute() else written.parts:
         folder = folder.parent
@@ -179,8 +179,8 @@ def _config_of_state_folder(path: Path, learner: bool) -> Config:
         written.is_absolute() and _has_relative_paths(tables)
     ):
         raise ConfigurationError(
-            f"{path} does not tell where the pipeline file's relative paths start (state = "
-            f"{str(written)!r}): name the pipeline file"
+            f"relative paths of the pipeline file cannot be resolved from {path} (state = "
+            f"{str(written)!r}): give the pipeline file"
         )
     return parse(tables, folder, name=str(state / "config.toml"), learner=learner)
 

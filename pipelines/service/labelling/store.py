@@ -55,7 +55,8 @@ _COLUMNS = "number, time, person, seat, id, sequence, action, label, stage"
 class LabellingEntry:
     """An action of an annotator on a record, at a time in milliseconds since 1970, UTC.
 
-    `sequence` is the batch that requested the record's label; 0 without a request.
+    `seat` is the id of the annotator's session. `sequence` is the batch that requested the record's
+    label; 0 without a request.
     """
 
     number: int
@@ -117,16 +118,16 @@ def insert_entry(connection: Connection, entry: LabellingEntry) -> LabellingEntr
 
 
 def newest_entries(
-    connection: Connection, limit: int, *, below: int = 2**62, seat: str = ""
+    connection: Connection, limit: int, *, below: int = 2**62, session_id: str = ""
 ) -> list[LabellingEntry]:
-    """Return up to `limit` entries with a number less than `below`, the newest first.
+    """Return up to `limit` labelling entries with a number less than `below`, the newest first.
 
-    With `seat` (a session id), only entries of that session that were not undone.
+    If `session_id` is given, only entries of this session are returned, without undone ones.
     """
-    where = "seat = ? AND stage != 'undone'" if seat else "? = ''"
+    where = "seat = ? AND stage != 'undone'" if session_id else "? = ''"
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM entries WHERE {where} AND number < ? ORDER BY number DESC LIMIT ?",
-        (seat, below, limit),
+        (session_id, below, limit),
     )
     return [LabellingEntry(*row) for row in rows]
 

@@ -46,7 +46,7 @@ class SourceWriter:
         return str(self._sink) if isinstance(self._sink, ConfigurationError) else None
 
     def _append_payloads(self, payloads: Sequence[bytes]) -> None:
-        # Whoever waits holds a thread that others need to read.
+        # A waiting write occupies a thread that other requests need.
         if not self._lock.acquire(timeout=PATIENCE):
             raise UnavailableError("an earlier write has not ended yet: try again later")
         try:
@@ -88,8 +88,12 @@ class LabelWriter(SourceWriter):
 
     @property
     def allowed_labels(self) -> Sequence[str | int]:
-        """Allowed labels from the pipeline file; empty if all labels are allowed."""
-        return self._schema.classes
+        """Allowed labels: the classes of the pipeline file, or both booleans.
+
+        Empty if all labels are allowed.
+        """
+        both = ("true", "false") if self._current_schema().label_kind == "boolean" else ()
+        return self._schema.classes or both
 
     def validate(self, labels: Sequence[Label]) -> list[Label]:
         """Return `labels` with ids and values normalized as the pipeline will read them.
@@ -102,7 +106,7 @@ class LabelWriter(SourceWriter):
         try:
             payloads = [schema.encode_label(label) for label in labels]
         except UnicodeEncodeError as error:
-            raise DataError(f"a label holds text that is not Unicode: {error}") from None
+            raise DataError(f"a label has text that is not valid Unicode: {error}") from None
         read, dead = schema.decode_labels(_payloads_to_messages(payloads))
         _raise_for_dead_letter(dead, "label")
         if gone := set(read.labels).intersection(self._dropped()):
@@ -137,7 +141,7 @@ class RecordWriter(SourceWriter):
 
     def __init__(self, sink: Sink | ConfigurationError, schema: Schema, mask: Mask = str) -> None:
         super().__init__(sink, mask)
-        # Without named features a record is judged by its id alone, as the pipeline will find them.
+        # Without named features, only the id is checked, as the pipeline will infer the features.
         self._schema = schema if schema.has_known_features else _id_only_schema(schema)
 
     def write(self, records: Sequence[dict[str, Any]]) -> None:
@@ -165,7 +169,7 @@ def decode_posted_records(
     try:
         payloads = [json.dumps(r, allow_nan=False, ensure_ascii=False).encode() for r in records]
     except ValueError as error:
-        raise DataError(f"a record cannot stand in JSON: {error}") from None
+        raise DataError(f"a record cannot be encoded as JSON: {error}") from None
     read, dead = schema.decode(_payloads_to_messages(payloads), source="posted")
     _raise_for_dead_letter(dead, "record")
     return read, payloads

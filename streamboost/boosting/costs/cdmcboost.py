@@ -55,12 +55,12 @@ class _CDMCBoost(SimplexAlgorithm):
         difference = value[:, None] - value
         pull = (by_group * difference[group[y]]).sum(axis=1) / 2
         by_sign = np.stack([pull, -pull], axis=1)
-        unit = float(state.given @ by_group.sum(axis=1) / state.given.sum())
-        statistic = vector_statistic(ERROR, by_sign, copies=state.given, unit=unit)
+        unit = float(state.n_records @ by_group.sum(axis=1) / state.n_records.sum())
+        statistic = vector_statistic(ERROR, by_sign, copies=state.n_records, unit=unit)
         tree = grower(statistic)
         edges = tree.leaf_sums(statistic.values[::2])  # integers, whose sums are exact in any order
         answer = np.where(edges >= 0, 1.0, -1.0)
-        by_group *= state.given[:, None]
+        by_group *= state.n_records[:, None]
         if np.abs(edges).sum() / statistic.scale <= _LEAST_EDGE * by_group[tree.rows].sum():
             return None
         mass = np.zeros((2, 3, 3))

@@ -37,8 +37,8 @@ class _CodewordTreeAlgorithm(SimplexAlgorithm):
         n, n_classes = residual.shape
         own = np.arange(n), state.y
         residual[own] = -residual.sum(axis=1)  # M / (2 (M-1)) of it is <y_k, w_i>
-        unit = float(state.given @ residual[own] / state.given.sum())
-        statistic = vector_statistic(ERROR, residual, copies=state.given, unit=unit)
+        unit = float(state.n_records @ residual[own] / state.n_records.sum())
+        statistic = vector_statistic(ERROR, residual, copies=state.n_records, unit=unit)
         tree = grower(statistic)
         # The sums are integers, so that ties of classes do not depend on the order of the rows. The
         # unit cancels in the step.
@@ -155,7 +155,7 @@ class GDMCBoostClassifier(SimplexClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AdaBoostCostClassifier(SimplexClassifier):
-    """AdaBoost-Cost: trees of least cost, with costs by the margins (Mukherjee and Schapire).
+    """AdaBoost-Cost: trees of least cost, with costs from the margins (Mukherjee and Schapire).
 
     Let V be the votes of the earlier trees. Predicting class k for a row of class c costs
     e_k = exp(V_k - V_c), and predicting c earns the sum of all e_k. Each round grows one tree of
@@ -167,7 +167,7 @@ class AdaBoostCostClassifier(SimplexClassifier):
     ----------
     n_estimators
     learning_rate
-        Factor of each vote; the paper uses 1.
+        Learning rate: factor of each vote; the paper uses 1.
     step
         ``"bound"`` minimises an upper bound of the risk, as published; ``"exact"`` minimises the
         risk, which makes this GD-MCBoost. See `vote_weight`.

@@ -40,7 +40,11 @@ LEAST_GAIN = 1e-10
 
 @dataclass(slots=True)
 class CoupledState:
-    """Training rows with their scores (n, K), and the logs of row weight times subcost, (n, K)."""
+    """State of the training rows.
+
+    `scores` are (n, K). `log_plus` and `log_minus` (n, K) are the logs of row weight times subcost
+    c+ and c-. `n_records` is the total row weight.
+    """
 
     scores: np.ndarray
     log_plus: np.ndarray

@@ -61,7 +61,7 @@ class AdaBoostMHClassifier(BoostingClassifier):
     ----------
     n_estimators
     learning_rate
-        Factor of each leaf value; the paper uses 1.
+        Learning rate: factor of each leaf value; the paper uses 1.
     max_leaf_nodes, max_depth
         Limits of a tree, which is grown best-first. Two leaves are a stump. None: no bound on the
         depth.

@@ -101,14 +101,15 @@ class RebelClassifier(BoostingClassifier):
         Subcosts of the loss. ``"paper"``: the thesis's subcosts, which grow as the square of the
         costs. Contrary to the thesis, the largest score is then not always the class of least
         expected cost, and `predict` finds that class from the probabilities behind the scores.
-        ``"linear"``: subcosts for which the largest score always is that class. They are noisier,
-        and gave a higher cost in most measurements. Without a cost matrix both are equal.
+        ``"linear"``: subcosts for which the largest score always is that class. Linear subcosts
+        are noisier, and gave a higher cost in most measurements. Without a cost matrix both are
+        equal.
     weak_learner
         ``"tree"`` or ``"localized_similarity"``.
     n_estimators
         Rounds of boosting, one weak learner per round.
     learning_rate
-        Factor of each coefficient; the thesis uses 1.
+        Learning rate: factor of each coefficient; the thesis uses 1.
     smoothing
         Smoothing of the two sums whose ratio is a coefficient, as a share of their mean over the
         classes. The loss still decreases. Coefficients are always within ±4.

@@ -15,7 +15,11 @@ from streamboost.boosting.costs.coupled_loss import (
     optimal_coefficients,
 )
 from streamboost.boosting.costs.subcosts import Costs
-from streamboost.boosting.similarities import CoordinateSystem, Similarities, Similarity
+from streamboost.boosting.similarities import (
+    CoordinateSystem,
+    SimilarityEnsemble,
+    SimilarityLearner,
+)
 from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import DataError
 from streamboost.kernels import similarity as kernels
@@ -35,7 +39,10 @@ _SIGN_ROUNDS = 20
 
 @dataclass(slots=True)
 class _DistinctRowState(CoupledState):
-    """State of the distinct rows, `points` (U, D), each with the summed weights of its rows."""
+    """State of the U distinct rows, whose weights are the sums over the equal rows.
+
+    `points` (U, D) are the coordinates of the distinct rows.
+    """
 
     points: np.ndarray
 
@@ -73,27 +80,29 @@ class SimilarityAlgorithm(CoupledAlgorithm):
         has another number of columns than `data`.
         """
         if committee is None:
-            self._frame = CoordinateSystem.fit(data.X, data.weight, standardize=self._standardize)
+            self._coordinates = CoordinateSystem.fit(
+                data.X, data.weight, standardize=self._standardize
+            )
         else:  # the committee's points keep the coordinates of the first training
-            assert isinstance(committee.learners, Similarities)
+            assert isinstance(committee.learners, SimilarityEnsemble)
             if committee.n_features != data.X.shape[1]:
                 raise DataError(
                     f"the committee measures distances over {committee.n_features} columns, and X "
                     f"has {data.X.shape[1]}: its points have no values in the others; fit again"
                 )
-            self._frame = committee.learners.frame
+            self._coordinates = committee.learners.coordinates
         return super().base_scores(data, committee)
 
-    def empty_learners(self, data: TrainingData) -> Similarities:
+    def empty_learners(self, data: TrainingData) -> SimilarityEnsemble:
         """Return similarities without rounds, in the coordinates that `base_scores` has set."""
-        return Similarities.empty(self._frame, len(data.classes))
+        return SimilarityEnsemble.empty(self._coordinates, len(data.classes))
 
     def initial_state(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> _DistinctRowState:
         """Create the state of the distinct points from the `scores` (n, K) of the rows."""
         points, first, place = np.unique(
-            self._frame(data.X), axis=0, return_index=True, return_inverse=True
+            self._coordinates(data.X), axis=0, return_index=True, return_inverse=True
         )
         K = len(data.classes)
         mass = np.zeros((len(points), K))
@@ -104,7 +113,7 @@ class SimilarityAlgorithm(CoupledAlgorithm):
             scores[first], log_plus, log_minus, float(data.weight.sum()), points
         )
 
-    def grow_round(self, state: _DistinctRowState, grower: Grower) -> list[Similarity]:
+    def grow_round(self, state: _DistinctRowState, grower: Grower) -> list[SimilarityLearner]:
         """Return a list of one similarity, or an empty list if none lowers the loss."""
         plus, minus = state.weights()
         search = _SimilaritySearch(state.points, plus - minus, plus + minus)
@@ -115,9 +124,9 @@ class SimilarityAlgorithm(CoupledAlgorithm):
         if not loss < (1 - LEAST_GAIN) * search.total.sum():
             return []
         a *= self._learning_rate
-        return [Similarity(state.points[best.points], best.reach, best.values, a)]
+        return [SimilarityLearner(state.points[best.points], best.reach, best.values, a)]
 
-    def update_state(self, state: _DistinctRowState, trees: Sequence[Similarity]) -> None:
+    def update_state(self, state: _DistinctRowState, trees: Sequence[SimilarityLearner]) -> None:
         """Add the values of the similarities to the scores of all points."""
         for learner in trees:
             state.scores += learner.values[:, None] * learner.coefficients
@@ -154,15 +163,21 @@ class _CandidateSimilarity:
     """Candidate for the similarity of a round, with its values and the derivatives of the loss."""
 
     points: list[int]
+    """Indices of its one or two points."""
     reach: float
+    """See `SimilarityLearner`."""
     values: np.ndarray
+    """Values of the candidate at all points, (U,)."""
     slope: np.ndarray
+    """First derivative of the loss with respect to each coefficient, (K,)."""
     curvature: np.ndarray
+    """Second derivative of the loss with respect to each coefficient, (K,)."""
 
     def predicted_loss(self, total: np.ndarray, by_newton: bool, smoothing: float) -> float:
         """Return the loss after adding this candidate, as Newton's method predicts it.
 
-        Without `by_newton`, return an upper bound of the loss. `total` (K,) is the present loss.
+        If not `by_newton`, return an upper bound of the loss instead. `total` (K,) is the present
+        loss of each class. `smoothing` is as in `optimal_coefficients`.
         """
         if not by_newton:
             return loss_bound(total, self.slope, optimal_coefficients(total, self.slope, smoothing))
@@ -173,7 +188,10 @@ class _CandidateSimilarity:
 
 
 class _SimilaritySearch:
-    """Search for the similarity of one round that lowers the loss most (section 5.4)."""
+    """Search for the similarity of one round that lowers the loss most (section 5.4).
+
+    `points` are (U, D). `pull` is w+ - w- and `mass` is w+ + w- of each point and class, (U, K).
+    """
 
     def __init__(self, points: np.ndarray, pull: np.ndarray, mass: np.ndarray) -> None:
         self._points = points
@@ -182,7 +200,7 @@ class _SimilaritySearch:
         self.total = mass.sum(axis=0)
 
     def best_candidate(self, *, by_newton: bool, smoothing: float) -> _CandidateSimilarity:
-        """Return the candidate with the least predicted loss; ties go to the first."""
+        """Return the candidate with the least `predicted_loss`; ties go to the first."""
         return min(
             self._yield_candidates(),
             key=lambda c: c.predicted_loss(self.total, by_newton, smoothing),
@@ -252,10 +270,11 @@ def split_points_in_two(weight_difference: np.ndarray, total_weight: np.ndarray)
 
     This is the partition of section 5.3.
 
-    With u_i = pull_i / sqrt(total), a learner f lowers the loss by at least half of
+    `weight_difference` (n, K) and `total_weight` (K,) are as in `most_isolated_point`. With
+    u_i = weight_difference_i / sqrt(total_weight), a learner f lowers the loss by at least half of
     |sum f_i u_i|^2. The relaxed maximum of this sum is the leading eigenvector of the (K, K) Gram
-    matrix of the u_i. The signs of the relaxed solution are not optimal, contrary to the thesis.
-    Hence the signs are refined: b becomes sign(u_i . sum b_j u_j), until b is unchanged. A
+    matrix of the u_i. The signs b of the relaxed solution are not optimal, contrary to the thesis.
+    Hence the signs are refined: b_i becomes sign(u_i . sum b_j u_j), until b is unchanged. A
     refinement never lowers the sum.
 
     If the largest eigenvalue is multiple (balanced classes), the eigenvector closest to a class

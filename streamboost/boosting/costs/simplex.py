@@ -21,7 +21,9 @@ from streamboost.trees.tree import Tree
 __all__ = ["FARTHEST", "SimplexAlgorithm", "SimplexClassifier", "SimplexState", "codewords"]
 
 FARTHEST = 4.0
-"""Longest step, as the logarithm of a factor on a row's risk; unbounded for a pure tree."""
+"""Bound of a step, as the logarithm of its factor on a row's risk.
+
+The optimal step of a pure tree would be infinite."""
 
 
 def codewords(n_classes: int) -> np.ndarray:
@@ -48,10 +50,13 @@ def codewords(n_classes: int) -> np.ndarray:
 
 @dataclass(slots=True)
 class SimplexState:
-    """Training rows with their classes, numbers of records, and scores z (n, K)."""
+    """State of the training rows: class indices (n,), numbers of records (n,), scores z (n, K).
+
+    `rounds` is the number of rounds so far.
+    """
 
     y: np.ndarray
-    given: np.ndarray
+    n_records: np.ndarray
     z: np.ndarray
     rounds: int = 0
 
@@ -98,7 +103,7 @@ class SimplexClassifier(BoostingClassifier):
     Parameters
     ----------
     learning_rate
-        Factor of each step; the paper uses 1.
+        Learning rate: factor of each step; the paper uses 1.
     max_leaf_nodes, max_depth
         Limits of a tree, which is grown best-first. None: max(15, 2K) leaves, any depth.
     pruning

@@ -1,4 +1,7 @@
-"""Cost matrix and subcosts of REBEL (Appel, 2017, section 4.3)."""
+"""Misclassification costs, and the loss weights that REBEL derives from them (subcosts).
+
+See Appel, 2017, section 4.3.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,15 +22,16 @@ class Costs:
     Subcosts are the weights c+ and c- of the terms of the training loss: for a row of class j with
     scores H, the loss is the sum over classes k of c+_jk exp(H_k) + c-_jk exp(-H_k).
 
-    ``"paper"`` are the subcosts of `squared_subcosts`. Their best scores are
+    The `kind` ``"paper"`` means the subcosts of `squared_subcosts`. The scores of least loss are
     H_k = log(p_k theta_k / sum_j p_j c+_jk) / 2, which weight costs by their squares. Contrary to
     the thesis, the largest score is not always the class of least expected cost.
 
-    ``"linear"`` are c+_k = C_jk and c-_k = max C - C_jk. Their best scores,
+    The `kind` ``"linear"`` means c+_jk = C_jk and c-_jk = max C - C_jk. The scores of least loss,
     log((max C - R_k) / R_k) / 2, fall as the expected cost R_k of predicting k rises. Hence the
     largest score is the class of least expected cost.
 
-    Without a matrix, each error costs 1, and both kinds are equal up to a factor.
+    `matrix` is array-like (K, K), with one row per true class. If it is None, each error costs 1,
+    and both kinds are equal up to a factor.
     """
 
     matrix: Any = None

@@ -32,7 +32,11 @@ class _KLogitState(RowState):
     """State of the training rows with probabilities exp(F - 1), which need not sum to one."""
 
     def derivatives(self) -> np.ndarray:
-        """Return the weighted negative gradients r - p and Hessians p of all classes, (n, 2K)."""
+        """Return the negative gradients and the Hessians of all classes, float64 (n, 2K).
+
+        Columns 0 to K - 1 are the negative gradients w (r - p), and columns K to 2K - 1 the
+        Hessians w p. r is 1 for the class of the row, else 0; w is the row's weight.
+        """
         p = self.probabilities.astype(np.float64)
         gradient = -p
         gradient[np.arange(len(p)), self.y] += 1.0
@@ -65,7 +69,7 @@ class _KLogitBoost(Algorithm):
         )
 
     def grow_round(self, state: _KLogitState, grower: Grower) -> list[Tree]:
-        """Return one tree for all classes, whose Newton steps treat each class by itself."""
+        """Return one tree, whose leaves have a separate Newton step for each class."""
         tree = grower(vector_statistic(NEWTON_SUMS, state.derivatives()))
         values = leaf_values(kernels.leaf_steps_independent, state, tree, self._l2, _CLAMP)
         tree.values = (self._learning_rate * values).astype(np.float32)

@@ -14,7 +14,7 @@ class LogLossClassifier(BoostingClassifier):
     Parameters
     ----------
     learning_rate
-        Factor of each leaf value, in (0, 1].
+        Learning rate: factor of each leaf value, in (0, 1].
     l2_regularization
         Penalty λ on leaf values, in units of Hessian.
     """

@@ -32,16 +32,18 @@ from streamboost.trees.sums import AllReduce, ThreadAllReduce
 
 __all__ = ["ShardTrainer", "run_in_threads"]
 
-_A_TURN = 8
-"""Leaves split per turn: a tree of 80 leaves takes 14 turns, and a tenth of its splits are unused.
-"""
+_LEAVES_PER_TURN = 8
+"""Number of leaves that all shards split before their sums are exchanged.
+
+A tree of 80 leaves takes 14 turns, and a tenth of its splits are unused."""
 
 
 class ShardTrainer:
-    """Grows the trees of rounds of SketchLogitBoost, together with the other shards.
+    """Trainer of SketchLogitBoost on one shard of the rows, together with the other shards.
 
     Each shard has its own object, and all shards get equal trees. `limits` (1,) LIMITS are in the
-    same unit as the weights of `rows`.
+    same unit as the weights of `rows`. `rate` is the learning rate, and `clamp` the bound of a
+    Newton step. `total` sums arrays over all shards. `n_adds` counts the additions to histograms.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class ShardTrainer:
         )
 
     def __call__(self, draws: RandomDraws) -> GrownTrees:
-        """Grow a tree for each round in `draws`, from sums over all shards."""
+        """Grow a tree for each round in `draws`, with histograms summed over all shards."""
         n = len(draws.directions)
         trees = []
         for m in range(n):
@@ -130,7 +132,7 @@ class ShardTrainer:
         width = channels * int((columns.n_bins + columns.missing).sum())
         pool = self._histograms(most, width)
         n_slots = len(pool)
-        a_turn = max(1, min(_A_TURN, n_slots - 1))
+        a_turn = max(1, min(_LEAVES_PER_TURN, n_slots - 1))
         n_known = 4 * most + 2 * a_turn
         growth = TreeBuilderState(
             np.empty(n_known, dtype=NODE),
@@ -159,30 +161,30 @@ class ShardTrainer:
 
 @contextmanager
 def run_in_threads(
-    rounds: Sequence[ShardTrainer], shard_slices: Sequence[slice], all_reduce: ThreadAllReduce
+    trainers: Sequence[ShardTrainer], shard_slices: Sequence[slice], all_reduce: ThreadAllReduce
 ) -> Iterator[Callable[[RandomDraws], GrownTrees]]:
-    """Yield a function that takes random draws, and returns the trees of these rounds.
+    """Yield a function that grows one tree for each round of the random draws passed to it.
 
-    The function uses one thread per shard. `rounds` are the objects of the shards, and
-    `shard_slices` their rows. An error in a thread ends all threads, and is raised.
+    The function uses one thread per shard. `trainers` has one object per shard, and `shard_slices`
+    the shard's slice of the rows. An error in a thread ends all threads, and is raised.
     """
 
     def grow_shard(drawn: RandomDraws, shard: int) -> GrownTrees:
         try:
-            return rounds[shard](drawn._replace(chosen=drawn.chosen[:, shard_slices[shard]]))
+            return trainers[shard](drawn._replace(chosen=drawn.chosen[:, shard_slices[shard]]))
         except BaseException:
             all_reduce.abort()  # otherwise the other threads would wait for this thread
             raise
 
     def grow_all(drawn: RandomDraws) -> GrownTrees:
-        futures = [pool.submit(grow_shard, drawn, shard) for shard in range(len(rounds))]
+        futures = [pool.submit(grow_shard, drawn, shard) for shard in range(len(trainers))]
         errors = [future.exception() for future in futures]
         for error in errors:
             if error is not None and not isinstance(error, BrokenBarrierError):
                 raise error
         return futures[0].result()
 
-    with ThreadPoolExecutor(len(rounds)) as pool:
+    with ThreadPoolExecutor(len(trainers)) as pool:
         try:
             yield grow_all
         except BaseException:

@@ -22,9 +22,9 @@ class SketchLogitBoostClassifier(SketchLogitBoost, LogLossClassifier):  # type: 
     ----------
     n_estimators
     learning_rate
-        Factor of each leaf value, in (0, 1]. None: 0.07 √(400 / n_estimators), at most 0.2. This is
-        0.07 for 400 rounds, and higher for fewer rounds. `extend` uses the same rate as `fit`, for
-        any number of added rounds.
+        Learning rate: factor of each leaf value, in (0, 1]. None: 0.07 √(400 / n_estimators), at
+        most 0.2. This is 0.07 for 400 rounds, and higher for fewer rounds. `extend` uses the same
+        rate as `fit`, for any number of added rounds.
     max_leaf_nodes
         Largest number of leaves of a tree, which is grown best-first. None: one leaf for every 50
         rows, at least 31 and at most 80, or five per class (up to 250) if that is more. On few

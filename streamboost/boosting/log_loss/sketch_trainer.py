@@ -106,10 +106,10 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
     def _round_grower(
         self, rows: SketchRows, sampling: RoundSampler, limits: np.ndarray
     ) -> Iterator[Callable[[RandomDraws], GrownTrees]]:
-        """Context manager: yields a function that grows one tree per round for the given draws.
+        """Yield a function that grows one tree for each round of the random draws passed to it.
 
-        It runs on this shard if training is distributed, else in up to `n_jobs` threads if there
-        are enough rows, else in this thread.
+        If training is distributed, the function grows the trees together with the other shards.
+        Else it uses up to `n_jobs` threads if there are enough rows.
         """
         n, coded, shard = len(rows.y), sampling.grow.coded, sampling.shard
         n_threads = min(self._n_jobs, n // _ROWS_A_THREAD)

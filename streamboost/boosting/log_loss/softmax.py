@@ -139,9 +139,10 @@ def add_leaf_values(scores: np.ndarray, trees: Sequence[Tree]) -> None:
 def leaf_values(
     leaf_kernel: Callable[..., None], state: RowState, tree: Tree, l2: float, clamp: float = CLAMP
 ) -> np.ndarray:
-    """Return the Newton step of each leaf of `tree`, float64 (leaves, K), by `leaf_kernel`.
+    """Return the Newton step of each leaf of `tree`, float64 (leaves, K).
 
-    `l2` is the penalty on leaf values, and steps are clamped to ±`clamp`.
+    `leaf_kernel` computes the steps, such as `kernels.softmax.leaf_steps_diagonal`. `l2` is the
+    penalty on leaf values, and steps are clamped to ±`clamp`.
     """
     values = np.empty((tree.n_leaves, state.scores.shape[1]))
     ends = tree.start, tree.stop
@@ -156,4 +157,4 @@ def trees_if_improved(trees: list[Tree], grower: Grower) -> list[Tree]:
     returned if the round used only a sample of the rows or features.
     """
     helps = any(t.n_leaves > 1 or np.abs(t.values).max() > _STILL for t in trees)
-    return trees if helps or not grower.is_full_sample else []
+    return trees if helps or not grower.uses_all_rows_and_features else []

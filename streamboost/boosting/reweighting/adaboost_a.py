@@ -154,7 +154,7 @@ class AdaBoostAClassifier(VotingClassifier):
         equal costs.
     n_estimators
     learning_rate
-        Factor of each vote, in (0, 1].
+        Learning rate: factor of each vote, in (0, 1].
     criterion
     max_leaf_nodes, max_depth
     max_bins

@@ -52,7 +52,7 @@ class GambleClassifier(ClassWeightClassifier):
     ----------
     n_estimators
     learning_rate
-        Factor of each leaf value, in (0, 1]; the thesis uses 1.
+        Learning rate: factor of each leaf value, in (0, 1]; the thesis uses 1.
     step
         Step of a leaf: ``"paper"``, ``"scaled"``, ``"line"``, ``"exact"``, or None: ``"scaled"`` up
         to 12 classes, else ``"exact"``. See

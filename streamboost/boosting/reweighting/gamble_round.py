@@ -21,7 +21,9 @@ __all__ = ["GambleAlgorithm"]
 
 
 class GambleAlgorithm(Algorithm):
-    """Algorithm of GAMBLE: each round grows a weighted tree for the exponential loss.
+    """Algorithm of GAMBLE (Gentle Adaptive Multiclass Boosting Learning; Huang, 2009).
+
+    Each round grows one weighted tree for the multi-class exponential loss.
 
     Classes without rows keep their scores, and have no effect on the other classes.
 
@@ -77,8 +79,8 @@ class GambleAlgorithm(Algorithm):
         mass = class_weights_of_leaves(leaf, state.y, statistic.values, (tree.n_leaves, K))[
             :, present
         ]
-        records = np.bincount(leaf, weights=state.given, minlength=tree.n_leaves)
-        # The step of a problem with only the classes present, in this committee's units.
+        records = np.bincount(leaf, weights=state.n_records, minlength=tree.n_leaves)
+        # The step is that of a problem with only the present classes, in this committee's units.
         unit = self._learning_rate * self.temperature(K) / (len(present) - 1)
         tree.values = np.zeros((tree.n_leaves, K), dtype=np.float32)
         tree.values[:, present] = unit * leaf_step(mass, records, self._step)

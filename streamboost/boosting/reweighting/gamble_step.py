@@ -32,11 +32,11 @@ def default_leaf_step(n_classes: int) -> Step:
 def leaf_step(
     class_weights: np.ndarray, n_records: np.ndarray, step: Step | None = None
 ) -> np.ndarray:
-    """Return the scores of each leaf, float64 (leaves, K), which sum to zero.
+    """Return the step of each leaf, float64 (leaves, K): a change of each score, with sum zero.
 
     Parameters
     ----------
-    mass
+    class_weights
         Total weight of the rows of each class in each leaf (leaves, K), in any unit.
     n_records
         Number of records in each leaf (leaves,); only ``"exact"`` uses this number.
@@ -46,10 +46,10 @@ def leaf_step(
         ``"scaled"``: (K-1)/K of the printed step. This is an exact Newton step near uniform shares.
         For two classes, this is Gentle AdaBoost's step; the printed step is twice as long and may
         raise the loss.
-        ``"line"``: the printed step, scaled to the least loss of the leaf.
+        ``"line"``: the printed step, times the factor in [0, 4] of the leaf's least loss.
         ``"exact"``: the leaf's optimum (K - 1)(log q_k - mean log q), as in SAMME.R. The shares q
         are smoothed by one record and at least 1e-5.
-        None: a choice by the number of classes, see `default_leaf_step`.
+        None: the step that `default_leaf_step` returns for K classes.
 
     Examples
     --------

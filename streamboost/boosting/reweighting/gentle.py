@@ -32,7 +32,7 @@ class GentleAdaBoostClassifier(ClassWeightClassifier):
     ----------
     n_estimators
     learning_rate
-        Factor of each leaf value, in (0, 1].
+        Learning rate: factor of each leaf value, in (0, 1].
     max_leaf_nodes, max_depth
         Limits of a tree, which is grown best-first. None: 15 leaves, any depth.
     max_bins

@@ -62,12 +62,16 @@ class _OneVsAll(Algorithm):
         return _OneVsAllState(K, problems)
 
     def row_weights(self, state: _OneVsAllState) -> np.ndarray | None:
-        """Return the sum of the problems' weights (n,), each of total 1; None: all have ended."""
+        """Return the row weights summed over the binary problems, float64 (n,).
+
+        The weights of each problem are first divided by their total. Problems whose training has
+        ended, or whose rows are of one class, are left out; None if no problem remains.
+        """
         total = None
         for problem in state.problems.values():
             if not problem.ended and len(problem.present) == 2:
                 weight = self._booster.row_weights(problem)
-                share = weight / (weight * problem.given).sum()
+                share = weight / (weight * problem.n_records).sum()
                 total = share if total is None else total + share
         return total
 

@@ -25,7 +25,7 @@ class ExponentialState:
     ----------
     y
         uint32 (n,), class indices in [0, n_classes).
-    given
+    n_records
         s, float64 (n,): the number of records that each row represents.
     own_score
         V, float64 (n,): the score of the row's own class, divided by the loss's temperature.
@@ -36,7 +36,7 @@ class ExponentialState:
     """
 
     y: np.ndarray
-    given: np.ndarray
+    n_records: np.ndarray
     own_score: np.ndarray
     n_classes: int
     ended: bool = False
@@ -55,12 +55,14 @@ class ExponentialState:
         return np.asarray(np.exp(log_weight - log_weight.max()))
 
     def tree_statistic(self, weight: np.ndarray, kind: int = GINI) -> Statistic:
-        """Return the statistic for growing a tree with row weights `weight` (n,).
+        """Return the statistic for growing a tree with record weights `weight` (n,).
 
-        `kind` is the split criterion.
+        `kind` is a split criterion, one of the values of `CRITERIA`.
         """
-        unit = float((weight * self.given).sum() / self.given.sum())
-        return weight_statistic(weight, self.y, self.n_classes, kind, copies=self.given, unit=unit)
+        unit = float((weight * self.n_records).sum() / self.n_records.sum())
+        return weight_statistic(
+            weight, self.y, self.n_classes, kind, copies=self.n_records, unit=unit
+        )
 
     def add_tree(self, tree: Tree, temperature: float) -> None:
         """Add the leaf values of a tree to the scores of the rows' own classes."""

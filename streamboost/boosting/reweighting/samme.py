@@ -12,7 +12,7 @@ __all__ = ["AdaBoostM1Classifier", "SammeClassifier"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SammeClassifier(VotingClassifier):
-    """Multi-class AdaBoost by the multi-class exponential loss (Zhu et al., 2009; Huang, 2009).
+    """Multi-class AdaBoost with the multi-class exponential loss (Zhu et al., 2009; Huang, 2009).
 
     ``"discrete"`` is SAMME: each round grows a classification tree under the weights, whose vote is
     ln((1 - err) / err) + ln(K - 1). The weights of wrongly predicted rows are multiplied by the
@@ -100,7 +100,7 @@ class AdaBoostM1Classifier(VotingClassifier):
     ----------
     n_estimators
     learning_rate
-        Factor of each vote, in (0, 1].
+        Learning rate: factor of each vote, in (0, 1].
     criterion
     max_leaf_nodes, max_depth
     max_bins

@@ -47,7 +47,7 @@ class VoteState(ExponentialState):
 
         `predictions` (n,) are class indices.
         """
-        cost = self.record_weights(self.log_cost) * self.given
+        cost = self.record_weights(self.log_cost) * self.n_records
         total = float(cost.sum())
         return float(cost[predictions != self.y].sum()) / total if total > 0 else 1.0
 
@@ -65,7 +65,10 @@ class VotingTreeAlgorithm(Algorithm):
     def __init__(
         self, learning_rate: float, criterion: Criterion = "gini", *, beats_guessing: bool = True
     ) -> None:
-        """Set the parameters; if `beats_guessing` (SAMME), a tree must be better than 1 - 1/K."""
+        """Set the parameters, and the bound that the error rate of a tree must not reach.
+
+        The bound is 1 - 1/K if `beats_guessing` (SAMME), else 1/2 (AdaBoost.M1).
+        """
         self._learning_rate = learning_rate
         self._kind = CRITERIA[criterion]
         self._beats_guessing = beats_guessing
@@ -136,13 +139,13 @@ class VotingClassifier(ClassWeightClassifier):
     Parameters
     ----------
     learning_rate
-        Factor of each vote or leaf value, in (0, 1].
+        Learning rate: factor of each vote or leaf value, in (0, 1].
     criterion
         Split criterion: the weighted ``"gini"`` impurity or ``"entropy"``, or ``"error"``, the
         weighted error. ``"error"`` is for stumps, and finds no split if both sides predict the same
         class.
     min_child_weight
-        Least weight in a child, the mean record weighing 1; not for ``"error"``.
+        Least weight in a child, at a mean record weight of 1; not for ``"error"``.
     subsample
         Share of the rows for the search of a tree's splits, drawn without replacement. Leaf
         predictions and errors are computed on all rows.

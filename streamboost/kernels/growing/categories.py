@@ -21,7 +21,7 @@ from streamboost.kernels.growing.criteria import (
     NEWTON,
     NEWTON_SUMS,
     STUMP,
-    has_gradient_pairs,
+    has_gradient_hessian_bins,
 )
 from streamboost.kernels.jit import inner_kernel
 
@@ -33,9 +33,9 @@ _POWER_STEPS = 8  # of power iteration; the order of the bins needs no exact dir
 
 @inner_kernel
 def _write_category_profile(sums, limits, profile):
-    """Write the profile of a category (channels,) from its histogram `sums`; return its weight.
+    """Write the profile of a category, (channels,), from its histogram `sums`; return its weight.
 
-    `_write_sort_keys` describes the profiles.
+    A profile is a vector by which categories are compared; see `_write_sort_keys`.
     """
     n, half = limits.channels, limits.channels // 2
     mass, mean = 0.0, 0.0
@@ -59,17 +59,18 @@ def _write_category_profile(sums, limits, profile):
 
 
 @inner_kernel
-def _subtract_mean_profile(profiles, weights, n_profiles, width, mean):
+def _center_profiles(profiles, weights, n_profiles, width, workspace):
+    """Subtract the weighted mean from the first `n_profiles` category profiles, in place."""
     total = 0.0
-    mean[:] = 0.0
+    workspace[:] = 0.0
     for i in range(n_profiles):
         total += weights[i]
         for k in range(width):
-            mean[k] += weights[i] * profiles[i, k]
+            workspace[k] += weights[i] * profiles[i, k]
     if total > 0.0:
         for i in range(n_profiles):
             for k in range(width):
-                profiles[i, k] -= mean[k] / total
+                profiles[i, k] -= workspace[k] / total
 
 
 @inner_kernel
@@ -108,7 +109,7 @@ def _write_leading_direction(profiles, weights, n_profiles, width, direction, st
 def _write_sort_keys(hist, first_bin, n_categories, limits, workspace):
     """Write the sort key of each category: its profile projected on the leading direction.
 
-    The profiles depend on the criterion:
+    A profile is a vector that describes a category. It depends on the criterion:
 
     - GINI, ENTROPY: class shares less the mean of the node
     - NEWTON_SUMS: a Newton step per channel less the mean of the node
@@ -132,7 +133,7 @@ def _write_sort_keys(hist, first_bin, n_categories, limits, workspace):
         at = (first_bin + workspace.order[i]) * limits.channels
         mass[i] = _write_category_profile(hist[at : at + limits.channels], limits, profile[i])
     if limits.kind != ERROR and limits.kind != STUMP:
-        _subtract_mean_profile(profile, mass, n_categories, width, direction)
+        _center_profiles(profile, mass, n_categories, width, direction)
     _write_leading_direction(profile, mass, n_categories, width, direction, step)
     for i in range(n_categories):
         along = 0.0
@@ -171,7 +172,7 @@ def gather_sorted_histogram(hist, first_bin, n_bins, missing, limits, workspace)
                 workspace.order[present] = b
                 present += 1
                 break
-    if limits.kind == NEWTON or has_gradient_pairs(limits):
+    if limits.kind == NEWTON or has_gradient_hessian_bins(limits):
         for i in range(present):
             at = (first_bin + workspace.order[i]) * n
             g = hist[at] >> 32 if limits.kind == NEWTON else hist[at]

@@ -16,7 +16,7 @@ __all__ = [
     "TIE",
     "child_score",
     "child_weight",
-    "has_gradient_pairs",
+    "has_gradient_hessian_bins",
     "stump_score",
 ]
 
@@ -45,8 +45,8 @@ TIE = 1.0 + 1e-12
 
 
 @inner_kernel
-def has_gradient_pairs(limits):
-    """Return True if histograms hold a gradient sum and a Hessian sum per bin, an int64 each."""
+def has_gradient_hessian_bins(limits):
+    """Return True if a histogram bin has a gradient sum and a Hessian sum, an int64 each."""
     return limits.kind == NEWTON_SUMS and limits.channels == 2
 
 
@@ -67,7 +67,7 @@ def child_weight(sums, limits):
 
 @inner_kernel
 def child_score(sums, limits):
-    """Return the score of a child, with histogram sums `sums` (channels,), by `limits.kind`."""
+    """Return the score of a child from its `sums` (channels,), for the criterion `limits.kind`."""
     n = limits.channels
     value = 0.0
     if limits.kind == GINI:

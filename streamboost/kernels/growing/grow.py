@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamboost.kernels.growing.criteria import NEWTON, has_gradient_pairs
+from streamboost.kernels.growing.criteria import NEWTON, has_gradient_hessian_bins
 from streamboost.kernels.growing.histograms import (
     FeatureSubset,
     Statistic,
@@ -22,14 +22,14 @@ __all__ = ["allocate_workspace", "grow_tree", "grow_tree_in_workspace"]
 class _GrowthWorkspace(NamedTuple):
     """Reusable arrays for growing trees: histogram sums, split scores and row buffers."""
 
-    total: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    direction: np.ndarray
-    order: np.ndarray  # int64 (256,): codes
-    key: np.ndarray  # float64 (256,): sort keys
-    mass: np.ndarray  # float64 (256,)
-    profile: np.ndarray  # float64 (256, channels)
+    total: np.ndarray  # float64 (channels,): sums of a node
+    left: np.ndarray  # float64 (channels,): sums of its left child
+    right: np.ndarray  # float64 (channels,): sums of its right child
+    direction: np.ndarray  # float64 (channels,): direction on which categories are projected
+    order: np.ndarray  # int64 (256,): category codes, sorted by `key`
+    key: np.ndarray  # float64 (256,): sort keys of the categories
+    mass: np.ndarray  # float64 (256,): weights of the categories
+    profile: np.ndarray  # float64 (256, channels): see `categories._write_sort_keys`
     hist: np.ndarray  # int64 (257 x channels,): the sorted bins, then the bin of missing values
     side: np.ndarray  # uint8 (256,): 1 for codes that go left
     seen: np.ndarray  # bool (256,): codes that occur in a node
@@ -37,7 +37,7 @@ class _GrowthWorkspace(NamedTuple):
     prefix: np.ndarray  # int64 (splits,): packed sums, or gradients, left of each split
     hessians: np.ndarray  # int64 (splits,): Hessians left of each split, unless packed
     pairs: np.ndarray  # int64 (2n,): interleaved gradients and Hessians of a node's rows
-    scores: np.ndarray  # float64 (splits + 1,)
+    scores: np.ndarray  # float64 (splits + 1,): score of each split
     keys: np.ndarray  # int64 (splits + 1,): the bits of `scores`
     ends: np.ndarray  # uint64 (d,): end of the splits of each feature
     owner: np.ndarray  # int32 (slots,): the leaf whose histogram is in a slot, -1 if it is free
@@ -101,7 +101,7 @@ def grow_tree(
     statistic = Statistic(values, channel, totals)
     lim = limits[0]
     packed = lim.kind == NEWTON
-    newton = packed or has_gradient_pairs(lim)
+    newton = packed or has_gradient_hessian_bins(lim)
     widths = (n_bins + missing).astype(np.uint64)
     fused = fuse_features(columns, widths[: features.size if packed else 0])
     workspace = allocate_workspace(
@@ -142,7 +142,7 @@ def _assign_histogram_slot(nodes, leaf, sibling, slot_owners):
 def _build_leaf_histogram(
     nodes, leaf, columns, fused, rows, statistic, limits, histogram_pool, workspace
 ):
-    """Build the histogram of a leaf in its slot of `pool`; return the number of additions."""
+    """Build the histogram of a leaf in its slot of the pool; return the number of additions."""
     node = nodes[leaf]
     build_histogram(
         node, columns, fused, rows, statistic, limits, histogram_pool[node.slot], workspace.pairs

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamboost.kernels.growing.criteria import NEWTON, has_gradient_pairs
+from streamboost.kernels.growing.criteria import NEWTON, has_gradient_hessian_bins
 from streamboost.kernels.jit import inner_kernel, kernel
 
 __all__ = [
@@ -72,7 +72,7 @@ class FusedHistogram(NamedTuple):
     widths: np.ndarray  # uint64 (d,): bins of each available feature, with the missing-value bin
     hist: np.ndarray  # int64 (groups x _JOINT,)
     plain: np.ndarray  # uint32: features outside the groups
-    plain_first: np.ndarray  # uint64: index of the first bin of each of these
+    plain_first: np.ndarray  # uint64: index of the first bin of each feature in `plain`
 
 
 @inner_kernel
@@ -276,11 +276,11 @@ def add_statistics_to_histogram(
 
 @inner_kernel
 def build_histogram(node, columns, fused, rows, statistic, limits, hist, workspace):
-    """Build the histogram of a node in `hist`; `workspace` holds two int64 per row."""
+    """Build the histogram of a node in `hist`; `workspace` has space for two int64 per row."""
     hist[:] = 0
     codes, features, first = columns.codes, columns.features, columns.first
     start, stop = node.start, node.stop
-    if has_gradient_pairs(limits):
+    if has_gradient_hessian_bins(limits):
         _add_gradient_pairs_to_histogram(
             hist, codes, features, first, rows, start, stop, statistic.values, workspace
         )

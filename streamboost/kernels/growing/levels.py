@@ -194,7 +194,7 @@ def _apply_known_splits_in_best_first_order(growth, limits):
 
 @inner_kernel
 def _choose_leaves_to_split(growth, first_leaf, n_splits_left):
-    """Choose the leaves to split in this turn: `first_leaf`, and others of the largest gains.
+    """Choose the leaves to split in this turn: `first_leaf`, and the leaves of the largest gains.
 
     Leaves are not chosen if better leaves suffice to complete the tree. The leaves are written to
     `growth.split`. Returns their number.

@@ -19,7 +19,7 @@ NODE = np.dtype(
     [
         ("gain", np.float64),  # of the best split found, 0 if there is none
         ("feature", np.int32),  # index among the available features; -1 for a leaf
-        ("bin", np.int32),  # codes up to this one go left; for categories, ranks in their order
+        ("bin", np.int32),  # last bin that goes left; for categories, last rank in sorted order
         ("left", np.int32),  # the right child is the next node
         ("depth", np.int32),
         ("slot", np.int32),  # a leaf's histogram in the pool, -1 if it has none
@@ -104,7 +104,7 @@ def _mark_seen_categories(node, column, rows, seen):
 
 @inner_kernel
 def send_unseen_categories_left(node, n_bins, left_mask, seen):
-    """Let all categories that `seen` does not mark go left at the node, as missing values do."""
+    """Send the categories that `seen` does not mark left at the node, as missing values are."""
     for code in range(n_bins):
         if not seen[code]:
             node.members[code >> 3] |= np.uint8(1 << (code & 7))

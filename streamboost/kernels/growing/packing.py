@@ -24,7 +24,7 @@ def pack_trees(
         `cuts[offsets[f]:offsets[f + 1]]`, with `offsets` int64 (D + 1,). A split after the last cut
         sends all values left.
     n_nodes, n_leaves
-        Numbers of existing nodes and leaves, after which the new ones are numbered.
+        Numbers of nodes and leaves of the forest so far; new nodes and leaves get the next indices.
     nodes, roots, gain, cover, source
         Outputs: FOREST_NODE (inner,); int32 (trees,); float32 (inner,), the gain per record;
         float32 (leaves,), the share of the tree's weight; int64 (inner,), the index of each node

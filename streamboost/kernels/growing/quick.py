@@ -21,7 +21,7 @@ from streamboost.kernels.growing.criteria import (
     TIE,
     child_score,
     child_weight,
-    has_gradient_pairs,
+    has_gradient_hessian_bins,
 )
 from streamboost.kernels.growing.grow import allocate_workspace
 from streamboost.kernels.growing.histograms import (
@@ -51,15 +51,15 @@ _LOW = np.int64(0xFFFFFFFF)
 class _SplitSearchWorkspace(NamedTuple):
     """Arrays for finding the best split of a node, if d features are available."""
 
-    sums: np.ndarray  # LIMITS (1,), of sums that are not packed
+    sums: np.ndarray  # LIMITS (1,): the tree's limits, for sums that are not packed
     bins: np.ndarray  # int64 (2 x codes,): unpacked sums of a packed feature
     ends: np.ndarray  # int64 (parts,): end of each part of a node's rows
     totals: np.ndarray  # float64 (parts, sums): cumulated sums of the rows
     rest: np.ndarray  # float64 (parts,): upper bound of the score of the remaining rows
     bound: np.ndarray  # float64 (d,): upper bound of the score of a feature's best split
     finished: np.ndarray  # bool (d,): whether the histogram has all rows
-    places: np.ndarray  # int64 (d,): indices of the candidate features
-    some: FeatureSubset  # columns of the candidate features
+    places: np.ndarray  # int64 (d,): indices of the features that may have the best split
+    some: FeatureSubset  # columns of these features
     room: Any  # workspace of `growing.grow.grow_tree`, to find a split and partition the rows
 
 
@@ -80,11 +80,12 @@ def _add_row_to_sums(row, statistic, limits, sums):
 def _divide_rows_into_parts(
     rows_by_score, start, stop, max_scores, statistic, limits, min_rows, workspace
 ):
-    """Divide a node's rows into parts, which are added to the histograms one after another.
+    """Divide a node's rows, in descending order of `max_scores`, into parts.
 
-    Writes to the workspace the end of each part, the sums up to this end, and an upper bound of the
-    score of the rows after this end. Returns the number of parts. Each part has at least `min_rows`
-    rows, as the split search after each part takes time. Smaller nodes are one part.
+    After each part is added to the histograms, a split search may prune features. Writes to the
+    workspace, for each part: its end, the sums of all rows up to the end, and an upper bound of the
+    score of the rows after it. Returns the number of parts. Each part has at least `min_rows` rows,
+    as a split search takes time; a node with fewer rows is one part.
     """
     ends, totals, rest = workspace.ends, workspace.totals, workspace.rest
     whole = 0.0
@@ -136,7 +137,7 @@ def _add_rows_to_histograms(
 
 @inner_kernel
 def _best_split_score(hist, columns, feature, limits, min_weight, node_sums, min_score, workspace):
-    """Return the score of a feature's best split, if each child must have at least `min_weight`."""
+    """Return the score of a feature's best split whose children each have at least `min_weight`."""
     first, n_bins, missing = (
         np.int64(columns.first[feature]),
         columns.n_bins[feature],
@@ -166,11 +167,11 @@ def _best_split_score(hist, columns, feature, limits, min_weight, node_sums, min
 
 @inner_kernel
 def _feature_score_bound(hist, columns, feature, limits, part, workspace):
-    """Return an upper bound of the score of a feature's best split, from the first rows only.
+    """Return an upper bound of the score of a feature's best split, from the parts up to `part`.
 
-    These rows end with part number `part`. The bound is the score of their best split, plus the
-    bound of the remaining rows. Children of any weight are allowed here: with a least weight, the
-    score of few rows would not give an upper bound.
+    The bound is the score of the best split of the rows in these parts, plus the bound of the
+    remaining rows. Children may have any weight here: with a least weight, the score of few rows
+    would not give an upper bound.
     """
     total = workspace.totals[part]
     worth = _best_split_score(
@@ -283,7 +284,7 @@ def _find_split_of_node(
 @kernel
 def _allocate_node_workspace(columns, sum_limits, limits, n_bins, n_rows):
     d, n, n_splits = columns.features.size, sum_limits[0].channels, 0
-    if limits.kind == NEWTON or has_gradient_pairs(limits):
+    if limits.kind == NEWTON or has_gradient_hessian_bins(limits):
         n_splits = 2 * n_bins
     return _SplitSearchWorkspace(
         sum_limits,

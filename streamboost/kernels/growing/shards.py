@@ -43,7 +43,7 @@ def update_and_bound_gradients(rows, direction, workspace, sums):
 
 @kernel
 def quantize_gradients(rows, workspace, sums, wide):
-    """Convert gradients and Hessians to integers, and return the scales of both.
+    """Convert gradients and Hessians to integers in the workspace, and return both scales.
 
     `sums` (2,) are the bounds of `update_and_bound_gradients`, summed over all shards.
     """
@@ -57,8 +57,8 @@ def quantize_gradients(rows, workspace, sums, wide):
 def count_node_rows(tree, n_nodes, columns, rows, counts):
     """Write the number of this shard's rows in each node of the tree to `counts[:n_nodes]`, int64.
 
-    After these, each node that splits a categorical feature has 256 counts, the number of rows of
-    each category. `counts` must contain zeros before the call.
+    The entries after the first `n_nodes` are 256 counts for each node that splits a categorical
+    feature: the number of rows with each category. `counts` must contain zeros before the call.
     """
     at = n_nodes
     for i in range(n_nodes):

@@ -59,7 +59,7 @@ class RandomDraws(NamedTuple):
 class GrownTrees(NamedTuple):
     """Grown trees of several rounds, one tree per round, with their arrays concatenated."""
 
-    nodes: np.ndarray  # NODE; features are indices of the codes, and gains are in lots
+    nodes: np.ndarray  # NODE; features are column indices, and gains are in lots of records
     sizes: np.ndarray  # int64 (rounds,): number of nodes of each tree
     values: np.ndarray  # float32 (leaves, K)
     weights: np.ndarray  # int64 (leaves,): total weight, in the units of `SketchRows.records`
@@ -73,8 +73,8 @@ class RoundWorkspace(NamedTuple):
     hessian: np.ndarray  # float32 (n,)
     statistic: np.ndarray  # int64 (n x channels,)
     pool: np.ndarray  # int64 (slots, bins x channels); see `grow_tree`
-    ends: np.ndarray  # int64 (4, leaves): start and stop of each leaf in the rows, and in the rest
-    sums: np.ndarray  # int64 (2, leaves, K)
+    ends: np.ndarray  # int64 (4, leaves): range of each leaf in sampled rows, then in others
+    sums: np.ndarray  # int64 (2, leaves, K): gradient and Hessian sums of the leaves
 
 
 @kernel
@@ -126,7 +126,10 @@ def boost_rounds(binned, rows, draws, limits, rate, clamp, workspace, trees):
 
 @kernel
 def select_features(binned, features, wide):
-    """Return a `FeatureSubset` of `features`, and a `FusedHistogram` of those with few bins."""
+    """Return a `FeatureSubset` of `features`, and a `FusedHistogram` of its features with few bins.
+
+    If `wide`, gradients and Hessians are not packed in one int64, and no features are fused.
+    """
     n = features.size
     first, n_bins = np.empty(n, np.uint64), np.empty(n, np.int64)
     missing, categorical = np.empty(n, np.bool_), np.empty(n, np.bool_)

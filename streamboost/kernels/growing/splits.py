@@ -9,7 +9,7 @@ from streamboost.kernels.growing.criteria import (
     TIE,
     child_score,
     child_weight,
-    has_gradient_pairs,
+    has_gradient_hessian_bins,
     stump_score,
 )
 from streamboost.kernels.jit import inner_kernel
@@ -36,7 +36,7 @@ def _newton_split_score(left_g, left_h, limits, total_g, total_h, sum_ab):
 
 # These loops have no branches, so that the compiler vectorizes them.
 @inner_kernel
-def _write_scores_of_packed_sums(prefix, limits, total_g, total_h, scores):
+def _write_split_scores_of_packed_sums(prefix, limits, total_g, total_h, scores):
     both = total_h + 2.0 * limits.l2
     for c in range(prefix.size):
         g, h = np.float64(np.int32(prefix[c] >> 32)), np.float64(np.int32(prefix[c]))
@@ -44,7 +44,7 @@ def _write_scores_of_packed_sums(prefix, limits, total_g, total_h, scores):
 
 
 @inner_kernel
-def _write_scores_of_separate_sums(gradients, hessians, limits, total_g, total_h, scores):
+def _write_split_scores(gradients, hessians, limits, total_g, total_h, scores):
     both = total_h + 2.0 * limits.l2
     for c in range(gradients.size):
         g, h = np.float64(gradients[c]), np.float64(hessians[c])
@@ -144,9 +144,9 @@ def _find_newton_split(node, hist, columns, limits, workspace):
             _write_left_sums_of_splits(bins, one, two, start, end, missing[j], hessians, before)
         workspace.ends[j] = at
     if limits.kind == NEWTON:
-        _write_scores_of_packed_sums(prefix[:at], limits, total_g, total_h, scores)
+        _write_split_scores_of_packed_sums(prefix[:at], limits, total_g, total_h, scores)
     else:
-        _write_scores_of_separate_sums(prefix[:at], hessians[:at], limits, total_g, total_h, scores)
+        _write_split_scores(prefix[:at], hessians[:at], limits, total_g, total_h, scores)
     best, gain = _select_best_split(scores, workspace.keys, np.int64(at), limits, total_g, total_h)
     if best < 0:
         return
@@ -235,7 +235,7 @@ def find_best_split(node, hist, columns, limits, totals, workspace):
 
     Writes nothing if no split has a gain.
     """
-    if limits.kind == NEWTON or has_gradient_pairs(limits):
+    if limits.kind == NEWTON or has_gradient_hessian_bins(limits):
         _find_newton_split(node, hist, columns, limits, workspace)
     else:
         _find_split_by_sums(node, hist, columns, limits, totals, workspace)

@@ -60,7 +60,10 @@ def update_gradients(probabilities, leaf, factors, direction, y, weight, gradien
 
 @inner_kernel
 def bounds_to_float(sum_g, sum_h):
-    """Convert the bounds that `update_gradients` returns, summed over all shards, to float64."""
+    """Convert upper bounds of the sums of |gradient| and of Hessians from integers to float64.
+
+    The integers are those of `update_gradients`, which can be summed over shards without rounding.
+    """
     return sum_g / np.float64(_BOUND), sum_h / np.float64(_BOUND)
 
 

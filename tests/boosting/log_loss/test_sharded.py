@@ -125,7 +125,7 @@ def test_few_histograms_change_no_bit_of_shards(settings, monkeypatch):
 @pytest.mark.parametrize("a_turn", [1, 3, 64])
 def test_how_many_leaves_a_turn_splits_changes_no_bit(a_turn, monkeypatch):
     expected = bytes_of(estimator().train(X, y, seed=3))
-    monkeypatch.setattr(sharded, "_A_TURN", a_turn)
+    monkeypatch.setattr(sharded, "_LEAVES_PER_TURN", a_turn)
     for committee in in_shards(estimator(), np.arange(N) % 2, WEIGHTS["alike"]):
         assert bytes_of(committee) == expected
 

@@ -174,3 +174,11 @@ def test_a_binary_id_that_is_not_utf_8_is_a_damaged_message(written):
     assert "column 'id'" in first.damage
     assert json.loads(second.payload) == {"id": "k1", "a": 2.0}
     source.close()
+
+
+def test_a_binary_column_is_text_where_it_is_utf_8_and_base64_elsewhere(written):
+    pyarrow = pytest.importorskip("pyarrow")
+    columns = {"id": ["k1", "k2"], "label": pyarrow.array([b"hi", b"\xff\x00"])}
+    with closing(ParquetSource(written(columns))) as source:
+        rows = [json.loads(message.payload) for message in source.poll(5)]
+    assert [row["label"] for row in rows] == ["hi", "/wA="]

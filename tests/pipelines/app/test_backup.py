@@ -180,11 +180,11 @@ def test_what_cannot_be_copied_or_restored_is_refused(tmp_path, make_records):
         restore_backup(config, tmp_path / "copy")
     other = tmp_path / "other"
     other.mkdir()
-    with pytest.raises(StateError, match="nothing to copy"):
+    with pytest.raises(StateError, match="run the pipeline first"):
         back_up(load(piped(other, 200)), tmp_path / "copy 2")
     text = (other / "p.toml").read_text().replace('"aging"', '"others"')
     (other / "p.toml").write_text(text)
-    with pytest.raises(StateError, match="lies in the state folder"):
+    with pytest.raises(StateError, match="is in the state folder"):
         back_up(config, config.state / "copies" / "1")
     back_up(config, tmp_path / "copy 3")
     with pytest.raises(StateError, match="of the pipeline 'aging'"):
@@ -272,13 +272,13 @@ def test_only_regular_files_are_copied(tmp_path, make_records):
 def test_warning_if_others_can_read_the_backup(tmp_path, make_records, open_folder, caplog):
     _, config = stopped(tmp_path, make_records)
     back_up(config, open_folder)
-    assert f"{open_folder} is open to other users" in caplog.text
+    assert f"{open_folder} and its records are accessible to other users" in caplog.text
 
 
 def test_error_names_the_folder_that_cannot_be_written(tmp_path, make_records):
     _, config = stopped(tmp_path, make_records)
     (tmp_path / "file").touch()
-    with pytest.raises(StateError, match=r"copied to .*file/copy: .*second writable"):
+    with pytest.raises(StateError, match=r"copied to .*file/copy: .*target writable"):
         back_up(config, tmp_path / "file" / "copy")
     with (
         closing(Database(config.state / "log.db")) as database,

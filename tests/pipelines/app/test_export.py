@@ -237,7 +237,7 @@ def test_kept_version_is_exported_and_an_unknown_one_is_refused(numeric, tmp_pat
     kept = min(int(path.stem) for path in State(config.state).versions.glob("*.safetensors"))
     first = export(config, "safetensors", kept, tmp_path / "first")
     assert f"version {kept} of the committee" in first[1]
-    assert "the pipeline serves another version" in first[2]
+    assert "the pipeline predicts with another version" in first[2]
     assert Committee.load(tmp_path / "first").version == kept
     with pytest.raises(StateError, match=f"version 999 is not kept: there are {kept}"):
         export(config, "safetensors", 999, tmp_path / "other")
@@ -261,7 +261,7 @@ def test_merged_class_is_refused_until_the_committee_is_retrained(numeric, tmp_p
 
 def test_pipeline_that_has_not_begun_is_refused(tmp_path):
     config = load(make_file(tmp_path / "new"))
-    with pytest.raises(StateError, match=r"has not begun"):
+    with pytest.raises(StateError, match=r"has not run yet"):
         export(config, "onnx", output=tmp_path / "model.onnx")
 
 

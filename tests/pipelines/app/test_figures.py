@@ -24,7 +24,7 @@ def test_every_figure_stands_beside_its_interval_and_the_baselines():
     assert f"accuracy        {value:.3f} ({value:.3f}-{value:.3f})" in text
     for word in ("balanced", "kappa", "log loss", "repeat last", "majority", "low", "high"):
         assert f"\n    {word}" in text
-    assert "no fair sample" in text
+    assert "a biased sample" in text
     assert "90% to 100%" in text
     assert NO_FIGURE not in text
 
@@ -43,7 +43,7 @@ def test_who_is_left_out_is_told_with_what_the_labels_would_change():
 def test_where_no_answer_tells_no_figure_is_shown():
     lines = list(metric_lines(judged(50, asked=False)))
     assert sum(NO_FIGURE in line for line in lines) == 8
-    assert not any("classes since" in line for line in lines)
+    assert not any("metrics by class" in line for line in lines)
 
 
 def test_nothing_is_said_before_the_first_record():

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from streamboost.pipelines.app.retention import JournalRetention
-from streamboost.pipelines.config.durations import StreamTime
+from streamboost.pipelines.config.durations import RecordAndBatchTime
 from streamboost.pipelines.shutdown import StopToken
 from tests.waiting import until
 
@@ -52,7 +52,7 @@ def retain(journal, copies, days=1):
 
 
 def at(days):
-    return StreamTime(0, NOW_MS + int(days * DAY_MS))
+    return RecordAndBatchTime(0, NOW_MS + int(days * DAY_MS))
 
 
 def test_entries_before_the_oldest_copy_are_deleted_after_the_retention():
@@ -97,7 +97,7 @@ def test_failed_deletion_is_logged_and_repeated_at_the_next_checkpoint(caplog):
     retention = retain(journal, None)
     retention.on_checkpoint(at(0), MANIFEST)
     retention.close(StopToken())
-    assert "nothing old is deleted from the journal: a surprise" in caplog.text
+    assert "old entries cannot be deleted from the journal: a surprise" in caplog.text
     for days in (0.001, 0.002, 0.03):
         retention.on_checkpoint(at(days), MANIFEST)
         retention.close(StopToken())

@@ -210,7 +210,7 @@ def test_an_answer_is_written_to_labels_in_avro_and_learned(kept, registry, make
         sink.flush()
     run(config, until_idle=True)
     assert State(config.state).checkpoints.newest()[1]["join"]["labels"] == 30
-    with pytest.raises(ValueError, match="their producers' own"):
+    with pytest.raises(ValueError, match="record schema of the producers"):
         open_append_sink(config.sections.source, "source", config.connector_context)
 
 

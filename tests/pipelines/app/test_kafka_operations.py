@@ -67,9 +67,9 @@ def test_retention_is_warned_of_before_it_overtakes_the_oldest_checkpoint(
             stop.request_stop()
         running.result(60)
     assert warnings() == [
-        "records: partition 0 begins at offset 95 now, and a restart from the oldest checkpoint "
-        "reads on from 100: keep messages for longer, or take checkpoints more often ([pipeline] "
-        "checkpoint_every)"
+        "records: retention is too short for a restart: partition 0 begins at offset 95, and the "
+        "oldest checkpoint needs offset 100. Keep messages for longer, or take checkpoints more "
+        "often ([pipeline] checkpoint_every)"
     ]
 
 
@@ -102,7 +102,7 @@ def test_inspect_shows_what_the_state_tells_where_no_broker_answers(
 ):
     made = made("bootstrap_timeout_ms = 2000")
     _, said = streamboost_command("inspect", "p.toml", code=1)
-    assert "has not begun: `streamboost run` does" in said
+    assert "has not run yet: start `streamboost run`" in said
     put(made, make_records(40)[0])
     run(made.config, until_idle=True)
     broker.stop()
@@ -113,7 +113,7 @@ def test_inspect_shows_what_the_state_tells_where_no_broker_answers(
         broker.start()
     first, second, *rest = out.splitlines()
     assert first == f"pipeline {made.name}: not running, at least 2 batches committed"
-    assert second.startswith("not known        what came after them, and how much is to be read: ")
+    assert second.startswith("not known        newer batches, and the lag: ")
     assert f"{broker.servers} cannot be reached: KafkaConnectionError: 111 ECONNREFUSED" in second
     assert "records          continues after 40 offsets" in rest
     assert "    records                 40  records predicted" in rest
@@ -135,7 +135,7 @@ def test_inspect_says_that_a_broker_which_is_away_keeps_what_is_to_be_read(
     finally:
         broker.start()
     assert said[0] == f"pipeline {made.name}: not running, 2 batches committed"
-    assert said[1].startswith(f"not known        how much is to be read: {broker.servers} cannot")
+    assert said[1].startswith(f"not known        the lag: {broker.servers} cannot")
 
 
 @pytest.mark.slow
@@ -261,7 +261,7 @@ def test_what_an_open_transaction_holds_back_is_an_alarm_until_it_ends(made, cap
             producer.send(topic, b"{}").get(10)
             assert turn() is None
         assert watch.stalled == {"records"}
-        assert "see whether what writes them ends its transactions" in caplog.text
+        assert "Check for producers with open transactions" in caplog.text
         producer.commit_transaction()
         while watch.stalled and time.monotonic() < deadline:
             turn()
@@ -293,7 +293,7 @@ def test_a_partition_that_gives_nothing_of_what_it_has_is_opened_anew(made, make
 
         found = until(look)
         assert [message.partition for message in found.records] == ["1"] * 3
-        assert "records: partition 1 is at offset 3, has messages up to 6" in caplog.text
+        assert "records: partition 1 has messages from offset 3 to 6" in caplog.text
         assert clock.now >= PATIENCE
         watch.close()
 

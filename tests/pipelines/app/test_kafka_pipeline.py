@@ -177,7 +177,7 @@ def test_a_state_folder_alone_does_not_know_where_its_journal_is(make_file, make
     config = load(make_file())
     put(config, "source", make_records(20)[0])
     run(config, until_idle=True)
-    with pytest.raises(StateError, match="journal is in Kafka: name its pipeline file"):
+    with pytest.raises(StateError, match="journal is in Kafka: give the pipeline file"):
         describe_pipeline(tmp_path / "state")
 
 
@@ -186,7 +186,7 @@ def test_without_transactions_it_is_at_least_once_and_says_so(make_file, make_re
     config = load(make_file("transactions = false"))
     assert f"{config.name}.journal" not in connect.refuse_missing_topics(config)
     said = checking.delivery_guarantee(config)
-    assert said.startswith("at least once: predictions, requests and dead_letters lie outside")
+    assert said.startswith("at least once: predictions, requests and dead_letters are outside")
     records = make_records(90)[0]
     put(config, "source", records)
     run(config, until_idle=True)

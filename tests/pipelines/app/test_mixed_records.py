@@ -152,7 +152,7 @@ def test_inspect_and_the_status_show_the_weights_of_the_experts(made):
     assert "text" in weights
     assert sum(weights.values()) == pytest.approx(1)
     text = format_description(made.found)
-    assert f"leaf neighbours {weights['leaf neighbours']:>10.1%}  of the weight" in text
+    assert f"leaf neighbours {weights['leaf neighbours']:>10.1%}  weight" in text
     with closing(StatusReader(made.folder / "state")) as reader:
         assert reader.document("experts") == pytest.approx(weights)
 
@@ -166,8 +166,8 @@ def test_fields_that_come_later_and_odd_values_are_counted_and_shown(made):
     assert fields == {"unknown": {"city": 40}, "unreadable": {"amount": 40}}
     text = format_description(made.found)
     assert "city" in text
-    assert "40  records with it" in text
-    assert "40  taken as missing" in text
+    assert "40  records with this field" in text
+    assert "40  treated as missing" in text
     with closing(StatusReader(made.folder / "state")) as reader:
         assert reader.document("fields") == fields
         assert reader.document("pipeline")["label_type"] == "boolean"
@@ -179,7 +179,7 @@ def test_a_field_added_to_the_file_is_learned_from_then_on(made):
     made.run()
     assert made.checked == "5 fields to learn from, as settled before."
     made.write('city = "category"')
-    assert made.checked.endswith("before. From the next batch on: city, as the file says")
+    assert made.checked.endswith("before. Added with the next batch: city, from the pipeline file")
     made.feed(payments(300, 400, city="Rome"))
     made.run()
     assert made.checked == "6 fields to learn from, as settled before."

@@ -172,13 +172,13 @@ def test_check_says_what_will_answer_and_the_guarantee(tmp_path):
     ("labels", "more", "told"),
     [
         ({"answer": "some"}, {}, "[labels] answer: must be"),
-        ({"path": "-"}, {}, "[labels] path: must be a file, which a restart can read again"),
+        ({"path": "-"}, {}, "[labels] path: must be a file, not standard input"),
         ({"path": "a.parquet.gz"}, {}, "a Parquet file is compressed within"),
         ({"delay": -1}, {}, "[labels] delay: must be a number of records such as 500, or a time"),
         ({"delay": True}, {}, "[labels] delay: must be a number of records"),
-        ({"delay": "2h"}, {}, "delay: is '2h' by the records' own times: name their field as"),
-        ({"delay": 100_000}, {}, "delay: is 100000 records, after which nobody waits for a label"),
-        ({"delay": 500, "answer": "all"}, {"join_window": 500}, "raise [pipeline] join_window"),
+        ({"delay": "2h"}, {}, "delay: is the duration '2h', which needs the time of each record"),
+        ({"delay": 100_000}, {}, "delay: is 100000 records, so every label arrives after"),
+        ({"delay": 500, "answer": "all"}, {"join_window": 500}, "set [pipeline] join_window"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_mend(tmp_path, labels, more, told):
@@ -203,7 +203,7 @@ def test_it_reads_what_it_answers_from_a_log(tmp_path):
 
 def test_nothing_is_written_to_the_file_that_answers(tmp_path):
     sections = tables() | {"dead_letters": {"connector": "files", "path": "./answers.jsonl"}}
-    assert "[dead_letters]: this is also the place of [labels]" in problems(tmp_path, sections)
+    assert "[dead_letters]: has the same location as [labels]" in problems(tmp_path, sections)
     parse(tables(path="records.jsonl"), tmp_path, environment={})
 
 
@@ -221,5 +221,5 @@ def test_where_that_is_written_what_is_answered_stays(tmp_path, records):
 
 def test_who_would_write_labels_is_told_that_a_file_answers(tmp_path):
     config = parse(tables(), tmp_path, environment={})
-    with pytest.raises(ConfigurationError, match="a file answers in its place"):
+    with pytest.raises(ConfigurationError, match="its labels come from a file of labelled records"):
         open_append_sink(config.sections.labels, "labels", config.connector_context)

@@ -370,7 +370,7 @@ def test_check_says_what_the_transformer_makes_and_whether_the_seed_of_hashes_ma
     found = {one.part: one for one in check_pipeline(config)}
     assert "amount_mean_by_card" in found["schema"].text
     assert found["models"].ok
-    said = "4 made; the same whatever the seed of Python's hashes, by 50 records"
+    said = "4 created; independent of the seed of Python's hashes, tested on 50 records"
     assert said in found["models"].text
 
 
@@ -379,7 +379,7 @@ def test_check_says_where_a_transformer_depends_on_the_seed_of_hashes(make):
     config = load(make("by_set"))
     feed(config, 60)
     found = {one.part: one for one in check_pipeline(config)}
-    assert "not the same whatever" in found["models"].text
+    assert "not independent of the seed" in found["models"].text
 
 
 @pytest.mark.parametrize(
@@ -387,8 +387,8 @@ def test_check_says_where_a_transformer_depends_on_the_seed_of_hashes(make):
     [
         ("nowhere", "AttributeError"),
         ("bayes", "has no transform_one"),
-        ("a_class", "makes a class: call it"),
-        ("broken", "transforms none of the 30 records"),
+        ("a_class", "returns a class: return an object"),
+        ("broken", "failed on all 30 of the first records"),
     ],
 )
 def test_what_is_no_transformer_is_refused(make, factory, said):
@@ -429,7 +429,7 @@ def test_nobody_else_predicts_by_a_river_transformer(make):
     config = load(make("scaled"))
     feed(config, 40)
     run(config, until_idle=True)
-    with pytest.raises(StateError, match="no other process reads"):
+    with pytest.raises(StateError, match="only the pipeline reads its pickle"):
         CheckpointScorer(State(config.state)).predict([{"amount": 1.0}])
 
 

@@ -177,7 +177,7 @@ def test_rivals_are_compared_on_the_same_records_and_never_serve(make, make_reco
     found = describe_pipeline(config.state)
     shadow_models = found["checkpoint"]["shadow_models"]
     assert set(shadow_models) == {"nb", "lr"}
-    assert "shadow models, share predicted right on arrival" in format_description(found)
+    assert "shadow models, share of correct predictions on arrival" in format_description(found)
     for figures in shadow_models.values():
         assert figures["since_start"]["records"] == 300
         assert figures["since_start"]["committee"]["accuracy"]["value"] > 0.5
@@ -270,7 +270,7 @@ def test_a_copy_with_pickles_is_not_gone_on_from_and_it_is_said_why(make, make_r
     feed(config, make_records, 40)
     run(config, until_idle=True)
     config.state.rename(config.state.with_name("lost"))
-    with pytest.raises(StateError, match="checkpoint_copy hold River's models as pickles"):
+    with pytest.raises(StateError, match="checkpoint_copy contain River models as pickles"):
         run(config, rebuild=True, until_idle=True)
 
 
@@ -307,7 +307,7 @@ def test_what_depends_on_the_seed_of_hashes_is_not_compared(make, make_records):
     config = load(make('[model]\nriver = "factories:by_set"\n'))
     feed(config, make_records, 60)
     (finding,) = [one for one in check_pipeline(config) if one.part == "models"]
-    assert "not the same whatever" in finding.text
+    assert "not independent of the seed" in finding.text
 
 
 @pytest.mark.parametrize("where", ["model", "shadow_models.one"])
@@ -346,7 +346,7 @@ def test_nobody_else_predicts_by_a_river_model(make, make_records):
     config = load(make(MODEL))
     feed(config, make_records, 40)
     run(config, until_idle=True)
-    with pytest.raises(StateError, match="no other process reads"):
+    with pytest.raises(StateError, match="only the pipeline reads its pickle"):
         CheckpointScorer(State(config.state)).predict([{"a": 1, "b": 2}])
 
 
@@ -364,8 +364,8 @@ def test_a_command_for_committees_is_refused_where_a_model_serves(make, make_rec
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ('[schema]\nnumeric = ["a"]\n' + MODEL, "reads fields as they come"),
-        ('[schema]\nnumeric = ["a"]\n[features]\nriver = "x:y"\n', "reads fields as they come"),
+        ('[schema]\nnumeric = ["a"]\n' + MODEL, "reads all fields: delete"),
+        ('[schema]\nnumeric = ["a"]\n[features]\nriver = "x:y"\n', "reads all fields: delete"),
         (MODEL.replace("river =", "creek ="), "creek"),
         ('[shadow_models."a.b"]\nriver = "x:y"\n', "letters, digits"),
     ],

@@ -188,7 +188,7 @@ def test_a_live_source_that_begins_with_damage_is_waited_for(tmp_path, monkeypat
     (tmp_path / "records.jsonl").write_text("")
     run(config(tmp_path), stop=Resting(growing(tmp_path, lines)))
     assert ids(tmp_path) == ["2"]
-    assert "It is tried again when more records come" in caplog.text
+    assert "Inference is retried when more records arrive" in caplog.text
 
 
 @pytest.mark.slow
@@ -276,7 +276,7 @@ def test_a_state_that_has_lost_a_file_is_not_begun_anew(tmp_path, make_records, 
     if not stopped:
         shutil.rmtree(tmp_path / "state" / "checkpoints")
     changed = {"name": "test" if stopped else "other", "seed": 3}
-    with pytest.raises(StateError, match=r"is missing, so nobody|what has changed is not known"):
+    with pytest.raises(StateError, match=r"is missing, so this state|the changes are unknown"):
         run(config(tmp_path, pipeline=changed), until_idle=True)
     assert len(ids(tmp_path)) == 30
 
@@ -301,7 +301,7 @@ def test_outputs_may_go_to_files_and_the_guarantee_says_what_that_costs(tmp_path
     written = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
     assert [json.loads(line)["id"] for line in written] == [str(i) for i in range(30)]
     assert delivery_guarantee(made).startswith(
-        "at least once: predictions, requests and dead_letters lie outside the log"
+        "at least once: predictions, requests and dead_letters are outside the log"
     )
     assert delivery_guarantee(config(tmp_path)).startswith("exactly once")
 

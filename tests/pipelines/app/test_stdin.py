@@ -70,4 +70,4 @@ def test_check_reads_nothing_of_it_and_says_what_it_guarantees(tmp_path):
     found = {finding.part: finding for finding in check_pipeline(config)}
     assert found["source"].ok
     assert "not tried" in found["source"].text
-    assert delivery_guarantee(config).startswith("at most once: source comes by standard input")
+    assert delivery_guarantee(config).startswith("at most once: source comes from standard input")

@@ -118,7 +118,7 @@ def test_a_state_that_was_stopped_cleanly_is_taken_over_by_itself(left_behind, c
     caplog.set_level("INFO")
     file = left_behind("stopped", more=100)
     assert run(load(file), until_idle=True) == 15
-    assert f"batch 10, taken over from streamboost {BEFORE}" in caplog.text
+    assert f"continuing after batch 10 of streamboost {BEFORE}" in caplog.text
     assert len(set(predicted(file))) == len(predicted(file)) == 300
     noted = {e.sequence: e.environment["streamboost"] for e in entries(file) if e.environment}
     assert noted == {1: BEFORE, 11: HERE}
@@ -146,11 +146,10 @@ def test_a_killed_state_names_the_release_to_finish_with_and_changes_nothing(lef
     before = (len(entries(file)), predicted(file))
     with pytest.raises(StateError) as told:
         run(load(file), until_idle=True)
-    assert (
-        f"batches 5 to 10, which lie after the newest checkpoint, were made by streamboost {BEFORE}"
-        in str(told.value)
+    assert f"batches 5 to 10 after the newest checkpoint were made by streamboost {BEFORE}" in str(
+        told.value
     )
-    assert f"this is {HERE}: run {BEFORE} until it has stopped cleanly" in str(told.value)
+    assert f"this is {HERE}: run {BEFORE} until it stops cleanly" in str(told.value)
     assert "streamboost run --upgrade" in str(told.value)
     assert (len(entries(file)), predicted(file)) == before
     standing = next(finding for finding in check_pipeline(load(file)) if finding.part == "state")
@@ -168,7 +167,7 @@ def test_a_killed_state_is_taken_over_when_told_to_and_verified_from_there(
     assert (
         f"batches from 5 on were made in another environment (streamboost {BEFORE} is now" in said
     )
-    assert f"batch 10, taken over from streamboost {BEFORE}" in said
+    assert f"continuing after batch 10 of streamboost {BEFORE}" in said
     assert len(set(predicted(file))) == len(predicted(file)) == 300
     noted = {e.sequence: e.environment["streamboost"] for e in entries(file) if e.environment}
     assert noted == {1: BEFORE, 11: HERE}
@@ -186,7 +185,7 @@ def test_a_kill_after_the_take_over_is_compared_again(left_behind, caplog):
     assert "without comparing" not in caplog.text
     spoil(file, newest)
     checkpoints_of(file).remove_after(newest - 1)
-    with pytest.raises(StateError, match="digest is another"):
+    with pytest.raises(StateError, match="the digests differ"):
         run(load(file), until_idle=True)
 
 
@@ -195,9 +194,11 @@ def test_what_cannot_even_be_replayed_uncompared_says_with_what_to_finish(left_b
     alter(file, 6, '"swap":null', '"swap":99')
     with pytest.raises(StateError) as told:
         run(load(file), until_idle=True, upgrade=True)
-    assert f"batch 6 cannot be replayed here (streamboost {BEFORE} is now" in str(told.value)
+    assert f"batch 6 cannot be replayed in this environment (streamboost {BEFORE} is now" in str(
+        told.value
+    )
     assert "version 99 cannot be waited for" in str(told.value)
-    assert "finish where it was made" in str(told.value)
+    assert "run the earlier environment until it stops" in str(told.value)
 
 
 def test_a_state_of_another_format_is_refused_by_its_file_and_with_the_remedy(left_behind):

@@ -51,7 +51,7 @@ def test_init_writes_a_file_that_check_accepts_and_run_runs(call, tmp_path):
     code, out, _ = call("check", "p.toml")
     assert code == 0
     assert "exactly once" in out
-    assert out.startswith("OK: `streamboost run p.toml` can begin\nstate")
+    assert out.startswith("OK: p.toml is valid; start it with `streamboost run p.toml`\nstate")
     assert "18 fields to learn from, by 500 records:" in out
     assert "[pipeline]" not in out, "the file is shown when asked to"
     assert not (tmp_path / "state").exists(), "check writes nothing"
@@ -61,7 +61,7 @@ def test_init_writes_a_file_that_check_accepts_and_run_runs(call, tmp_path):
     assert "pipeline segments: not running, 231 batches committed" in out
     assert "records          continues after 2,310 records" in out
     assert re.search(r"labels +continues after 2\d\d requests", out)
-    assert re.search(r"    requests +2\d\d  labels asked for", out)
+    assert re.search(r"    requests +2\d\d  label requests", out)
     assert "dead letters" not in out, "zeros are hidden"
     page = (ROOT / "docs" / "pages" / "how-to" / "monitoring.md").read_text()
     shown = re.search(r"^```\n(  pred.*?)^```", page, flags=re.DOTALL | re.MULTILINE)[1]
@@ -141,7 +141,10 @@ def test_init_finds_label_and_id_in_nested_records(call, tmp_path):
     [
         (["r.csv"], "give it as --label FIELD"),
         (["r.csv", "--label", "kin"], "did you mean kind?"),
-        (["r.csv", "--label", "kind", "--id", "kind"], "this is the label's field: name another"),
+        (
+            ["r.csv", "--label", "kind", "--id", "kind"],
+            "this is the label field: give another field",
+        ),
         (["r.csv", "--label", "kind", "--id", "no"], "none of 120 records has the field 'no'"),
         (["r.csv", "--label", "kind", "--all"], "leave out --kafka and --all"),
         (["other.csv", "--label", "kind"], "give --id FIELD; name differs in every record"),
@@ -169,7 +172,7 @@ def test_init_never_overwrites(call, tmp_path):
     (tmp_path / "pipeline.toml").write_text("mine")
     code, _, err = call("init")
     assert code == 2
-    assert "is there already" in err
+    assert "already exists" in err
     assert (tmp_path / "pipeline.toml").read_text() == "mine"
 
 
@@ -195,7 +198,7 @@ def test_check_shows_the_configuration_with_defaults_and_without_secrets(
     assert shown["query"]["budget"] == 0.05
     assert "hunter2" not in out
     assert "1 of 2 would be dead letters: bad_json" in out
-    assert "at least once: requests lies outside the log" in out
+    assert "at least once: requests is outside the log" in out
 
 
 def test_check_tries_every_connector_and_fails_if_one_does(call, tmp_path):
@@ -239,7 +242,7 @@ RECORDS = '{"id": 1, "width": 2}\n{"id": 2, "width": 3}\n'
             '{"id": 1, "class": "x"}\n',
             "",
             "labels        FAILED  none of 1 records has the field 'label'; fields seen: id, class"
-            "; [labels.fields] says what the fields are called",
+            "; set the names of the fields in [labels.fields]",
         ),
         (
             RECORDS,
@@ -315,7 +318,7 @@ def test_check_sees_that_what_is_there_cannot_be_used(
     ("name", "code", "said"),
     [
         ("bodi", 1, "[schema.fields] none of 40 records has the field 'bodi'; did you mean body?"),
-        ("widths", 0, "From the next batch on: widths, as the file says"),
+        ("widths", 0, "Added with the next batch: widths, from the pipeline file"),
     ],
 )
 def test_check_refuses_misspelt_field_that_was_added(call, tmp_path, name, code, said):
@@ -332,7 +335,7 @@ def test_check_says_first_what_is_wrong_and_shows_the_file_when_asked_to(call, t
     pipeline_of(tmp_path, RECORDS)
     code, out, _ = call("check", "p.toml")
     assert code == 0
-    assert out.startswith("OK: `streamboost run p.toml` can begin\n")
+    assert out.startswith("OK: p.toml is valid; start it with `streamboost run p.toml`\n")
     assert "\n  width  number          numbers\n" in out
     assert len(out.splitlines()) < 15
     pipeline_of(tmp_path, RECORDS, section='[predictions]\nconnector = "files"\npath = "."')
@@ -357,9 +360,9 @@ def test_check_says_first_what_is_wrong_and_shows_the_file_when_asked_to(call, t
             '{"id": 1, "class": "x"}\n',
             "",
             "no label could be used; the first, missing_label: field 'label' is absent or null; "
-            "[labels.fields] says what the fields are called",
+            "set the names of the fields in [labels.fields]",
         ),
-        (RECORDS, '{"id": "one", "label": "x"}\n' * 2, "", "none of 2 labels met a record"),
+        (RECORDS, '{"id": "one", "label": "x"}\n' * 2, "", "none of 2 labels matched a record"),
     ],
     ids=["records", "labels", "strangers"],
 )
@@ -400,9 +403,9 @@ def test_check_says_from_where_the_next_run_goes_on_or_why_it_would_refuse(call,
         return row
 
     pipeline_of(tmp_path, RECORDS)
-    assert state_row().endswith("ok      fresh")
+    assert state_row().endswith("ok      empty: the next run starts from the beginning")
     assert call("run", "p.toml", "--until-idle")[0] == 0
-    assert state_row().endswith("ok      continues after batch 1")
+    assert state_row().endswith("ok      the next run continues after batch 1")
     pipeline_of(tmp_path, RECORDS, more="seed = 7")
     assert "[pipeline] seed was 0 and is 7" in state_row()
     pipeline_of(tmp_path, RECORDS)
@@ -411,7 +414,7 @@ def test_check_says_from_where_the_next_run_goes_on_or_why_it_would_refuse(call,
         assert state_row().endswith(running)
         assert call("check", "p.toml")[1].startswith("OK: p.toml is valid, and its pipeline is")
     shutil.rmtree(tmp_path / "state" / "checkpoints")
-    assert state_row().endswith("ok      continues after batch 1, all replayed")
+    assert state_row().endswith("batch 1, and first replays all batches")
 
 
 @pytest.mark.slow
@@ -424,8 +427,8 @@ def test_inspect_says_how_far_a_running_pipeline_is_beyond_its_checkpoint(call, 
     assert "as of the checkpoint of batch 1:" in out
     assert "records          continues after 26 bytes" in out
     assert "commands" not in out
-    assert re.search(r"unsolicited +1  labels that came without a request \(learned\)", out)
-    assert re.search(r"dead letters +1  messages not usable", out)
+    assert re.search(r"unsolicited +1  labels without a request \(learned\)", out)
+    assert re.search(r"dead letters +1  rejected messages", out)
     for n in (1, 2):
         with (tmp_path / "records.jsonl").open("a") as file:
             file.write(one.format(n))
@@ -509,17 +512,17 @@ def test_a_mistake_in_the_first_file_can_be_mended_and_run_again(call, tmp_path)
 def test_warmup_says_how_long_it_took(call):
     code, out, _ = call("warmup")
     assert code == 0
-    assert out.startswith("all kernels are compiled and kept; it took ")
+    assert out.startswith("all kernels are compiled and cached; this took ")
 
 
 @pytest.mark.slow
 def test_what_a_pipeline_is_told_is_obeyed_by_its_next_run(call, tmp_path):
     pipeline_of(tmp_path, RECORDS)
     code, _, err = call("control", "p.toml", "pause")
-    assert (code, "holds no state: run the pipeline first" in err) == (2, True)
+    assert (code, "has no pipeline state: run the pipeline first" in err) == (2, True)
     assert call("run", "p.toml", "--until-idle")[0] == 0
     code, out, _ = call("control", "p.toml", "pause")
-    assert (code, "does so with its next batch" in out) == (0, True)
+    assert (code, "applies the command with its next batch" in out) == (0, True)
     text = (tmp_path / "p.toml").read_text()
     (tmp_path / "other.toml").write_text(re.sub('name = ".*"', 'name = "another"', text, count=1))
     code, _, err = call("control", "other.toml", "pause")
@@ -528,14 +531,14 @@ def test_what_a_pipeline_is_told_is_obeyed_by_its_next_run(call, tmp_path):
     assert (code, "rollback needs the number of a kept version" in err) == (2, True)
     assert call("control", "p.toml", "dance")[0] == 2
     code, _, err = call("control", "p.toml", "merge", "hgih")
-    assert (code, "merge needs a class and another that it is to be" in err) == (2, True)
+    assert (code, "merge needs a class and another class as its target" in err) == (2, True)
     code, _, err = call("control", "p.toml", "pause", "hgih")
-    assert (code, "rollback takes the number of a version" in err) == (2, True)
+    assert (code, "rollback needs a version number" in err) == (2, True)
     code, out, _ = call("control", "p.toml", "merge", "hgih", "high")
     assert (code, out.startswith("merge hgih high: ")) == (0, True)
     _, _, err = call("run", "p.toml", "--until-idle")
     _, out, _ = call("inspect", "p.toml")
-    assert "yes: nothing is trained, and the committee stays" in out
+    assert "yes: no training, and the active committee stays" in out
 
 
 @pytest.mark.slow

@@ -41,9 +41,13 @@ APART = (
     [
         (HERE, ["score", "p.toml"], 'scoring is "local": start it with `streamboost run`'),
         (HERE, ["learn", "p.toml"], 'scoring is "local": start it with `streamboost run`'),
-        (HERE, ["run", "--workers", "2", "p.toml"], 'write scoring = "distributed"'),
+        (HERE, ["run", "--workers", "2", "p.toml"], 'set scoring = "distributed"'),
         (APART, ["run", "p.toml"], "start `streamboost learn` and `streamboost score`, or"),
-        (APART, ["run", "--workers", "2", "--rebuild", "p.toml"], "are the learner's: run"),
+        (
+            APART,
+            ["run", "--workers", "2", "--rebuild", "p.toml"],
+            "are options of `streamboost learn`",
+        ),
     ],
 )
 def test_what_does_not_fit_the_file_is_refused(tmp_path, file, command, told):
@@ -56,9 +60,9 @@ def test_what_does_not_fit_the_file_is_refused(tmp_path, file, command, told):
 def test_check_says_what_is_promised_and_who_spends(tmp_path, kafka_servers):
     world = Apart(tmp_path, kafka_servers, partitions=4)
     out, _ = Command(tmp_path)("check", "p.toml")
-    assert "OK: `streamboost run --workers 3 p.toml` can begin" in out
+    assert "OK: p.toml is valid; start it with `streamboost run --workers 3 p.toml`" in out
     assert "up to 4 scorers" in out
-    assert "in bursts of 6: where a key decides on the partition, the busy ones spend most" in out
+    assert "in bursts of 6: partitions with more records request more labels" in out
     assert "exactly once: each scorer commits" in out
     world.close()
 

@@ -100,7 +100,7 @@ class TestServe:
                 said = stopped(serving.process)
         assert [each.result() for each in posts] == [503, 503]
         assert "Traceback" not in said
-        assert "the next `streamboost serve` writes the labels that wait" in said
+        assert "the next `streamboost serve` writes the pending labels" in said
         start()
         until(lambda: [label["id"] for label in read(asking, "labels")].count(id) == 1)
 

@@ -220,6 +220,6 @@ def test_a_lost_state_is_made_again_by_the_command_that_keeps_it(tmp_path, scori
     }
     config = parse(tables, tmp_path, environment={})
     with pytest.raises(
-        StateError, match=rf"`streamboost {command} --rebuild`; to start with an empty state, give"
+        StateError, match=rf"`streamboost {command} --rebuild`; to start with an empty state, set"
     ):
         verify_compatibility(config, State(tmp_path / "state"), begun=True)

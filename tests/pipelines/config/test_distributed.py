@@ -37,13 +37,13 @@ def test_without_it_nothing_changes(tmp_path):
 @pytest.mark.parametrize(
     ("section", "keys", "told"),
     [
-        ("pipeline", {"join_window": 500}, r"join_window: counts 500 records.* write a time"),
-        ("requests", {"connector": "kafka", "expires_after": 9}, "expires_after: counts 9 records"),
+        ("pipeline", {"join_window": 500}, r"join_window: is 500 records.* set a time"),
+        ("requests", {"connector": "kafka", "expires_after": 9}, "expires_after: is 9 records"),
         ("query", {"mode": "pool"}, 'mode: must be "stream"'),
         (
             "query",
             {"initial_credit": 5, "stream_length": 9_000},
-            "initial_credit: must be 0 .* ledger of its own",
+            "initial_credit: must be 0 .* partitions have separate budgets",
         ),
         (
             "query",
@@ -51,8 +51,16 @@ def test_without_it_nothing_changes(tmp_path):
             'relabel: needs selection = "probability"',
         ),
         ("committee", {"label_lags": 1}, "label_lags: must be 0"),
-        ("committee", {"experts": "all"}, "experts: names all .* hold committee, linear, text"),
-        ("committee", {"experts": ["committee", "neighbours"]}, "experts: names neighbours"),
+        (
+            "committee",
+            {"experts": "all"},
+            "experts: must not have all .* have committee, linear, text",
+        ),
+        (
+            "committee",
+            {"experts": ["committee", "neighbours"]},
+            "experts: must not have neighbours",
+        ),
         ("schedule", {"correction_rounds": 4}, "correction_rounds: must be 0"),
         (
             "schedule",
@@ -69,10 +77,10 @@ def test_without_it_nothing_changes(tmp_path):
             {"connector": "kafka", "format": "avro"},
             r'\[predictions\] format: must be "json" with',
         ),
-        ("model", {"river": "models:one"}, "scorers hold committees alone"),
-        ("model", {"prediction_field": "score"}, "scorers hold committees alone"),
-        ("shadow_models", {"nb": {"river": "models:one"}}, "scorers hold committees alone"),
-        ("features", {"river": "models:one"}, "scorers hold committees alone"),
+        ("model", {"river": "models:one"}, "scorers only have committees"),
+        ("model", {"prediction_field": "score"}, "scorers only have committees"),
+        ("shadow_models", {"nb": {"river": "models:one"}}, "scorers only have committees"),
+        ("features", {"river": "models:one"}, "scorers only have committees"),
         ("decision", {"threshold": {"a": 0.9}}, "decide by `probabilities` of .predictions"),
     ],
 )

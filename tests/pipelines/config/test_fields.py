@@ -142,7 +142,7 @@ def test_a_guessed_key_is_answered_with_what_to_write(tmp_path, key, instead):
 def test_a_dataset_s_labels_have_the_names_they_have(tmp_path):
     text = LEAST.replace('connector = "files"\npath = "labels.jsonl"', 'connector = "river"')
     text = text.replace("[labels]", '[labels]\ndataset = "Phishing"\nfields.label = "y"')
-    with pytest.raises(ConfigurationError, match=r"\[labels\] fields: a dataset gives labels"):
+    with pytest.raises(ConfigurationError, match=r"\[labels\] fields: labels of a dataset always"):
         parse(tomllib.loads(text), tmp_path, environment={})
 
 
@@ -222,5 +222,5 @@ def test_changing_what_a_field_holds_is_refused_and_said(begun, before, after, s
 
 
 def test_a_state_that_reads_numbers_alone_takes_no_fields(begun):
-    with pytest.raises(StateError, match=r"\[schema.fields\] is new, and this state reads the"):
+    with pytest.raises(StateError, match=r"\[schema.fields\] is new, and this state reads only"):
         begun("", '[schema.fields]\nb = "text"', Schema(label="string", numeric=["a"]))

@@ -88,8 +88,8 @@ def test_the_deleted_rule_is_refused_with_the_rules_there_are(tmp_path, mode):
 
 def test_a_deleted_key_is_refused_with_the_remedy(tmp_path):
     assert problems(tmp_path, schedule={"at_limit": "drop_oldest"}) == [
-        "[schedule] at_limit: this key no longer exists; delete it, as a full committee is always "
-        "retrained"
+        "[schedule] at_limit: this key no longer exists; delete it, as a committee at "
+        "max_estimators is always retrained"
     ]
 
 
@@ -230,7 +230,7 @@ def test_everything_that_is_wrong_is_reported_at_once(tmp_path):
         (
             "query",
             {"strategy": "all", "budget": 0.5},
-            'budget: strategy "all" buys every label: leave this key out',
+            'budget: does not apply to strategy "all", which requests every label: delete this key',
         ),
         (
             "committee",
@@ -285,7 +285,10 @@ def test_what_should_be_a_section_and_is_not_is_refused(tmp_path):
 
 def test_two_outputs_in_one_place_are_refused(tmp_path):
     (line,) = problems(tmp_path, requests={"connector": "sqlite", "stream": "predictions"})
-    assert line == "[requests]: this is also the place of [predictions]: give each its own"
+    assert (
+        line
+        == "[requests]: has the same location as [predictions]: set a separate location for each"
+    )
 
 
 def test_an_oracle_needs_the_requests_in_a_log(tmp_path):
@@ -299,7 +302,7 @@ def test_an_oracle_needs_the_requests_in_a_log(tmp_path):
 def test_an_oracle_needs_records_that_are_counted_and_a_file_counts_bytes(tmp_path):
     oracle = {"connector": "river", "dataset": "Phishing", "delay": 5}
     (line,) = problems(tmp_path, labels=oracle)
-    assert line.startswith('[labels] connector: must not be "river" while [source] is "files"')
+    assert line.startswith('[labels] connector: must not be "river" if [source] is "files"')
     made(tmp_path, base=RIVER, labels=oracle)
 
 
@@ -307,18 +310,23 @@ def test_places_are_compared_by_where_they_are(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path)
     for path in ("./records.jsonl", "link/records.jsonl", str(tmp_path / "records.jsonl")):
         (line,) = problems(tmp_path, predictions={"connector": "files", "path": path})
-        assert line == "[predictions]: this is also the place of [source]: give each its own"
+        assert (
+            line
+            == "[predictions]: has the same location as [source]: set a separate location for each"
+        )
     log = {"connector": "sqlite", "path": "state/log.db"}
     (line,) = problems(tmp_path, labels=log | {"stream": "predictions"})
-    assert line == "[predictions]: this is also the place of [labels]: give each its own"
+    assert (
+        line == "[predictions]: has the same location as [labels]: set a separate location for each"
+    )
     made(tmp_path, predictions=log | {"stream": "other"})
 
 
 def test_records_with_their_labels_are_told_to_answer(tmp_path):
     (line,) = problems(tmp_path, labels={"connector": "files", "path": "records.jsonl"})
     assert line == (
-        "[labels]: this is also the place of [source]: give each its own, or let the records "
-        'answer requests: connector = "oracle"'
+        "[labels]: has the same location as [source]: set a separate location for each, or let "
+        'the records answer requests: connector = "oracle"'
     )
 
 
@@ -328,21 +336,24 @@ def test_a_file_of_lines_and_a_log_cannot_be_one(tmp_path):
         predictions={"connector": "files", "path": "out"},
         requests={"connector": "sqlite", "path": "out", "stream": "requests"},
     )
-    assert line == "[requests]: this is also the place of [predictions]: give each its own"
+    assert (
+        line
+        == "[requests]: has the same location as [predictions]: set a separate location for each"
+    )
 
 
 @pytest.mark.parametrize("name", ["commands.db", "log.db", "deep/er", "../state/fingerprint"])
 def test_no_output_is_a_file_of_the_state(tmp_path, name):
     found = problems(tmp_path, predictions={"connector": "files", "path": f"state/{name}"})
-    assert "[predictions] path: lies in the state folder" in "\n".join(found)
+    assert "[predictions] path: is in the state folder" in "\n".join(found)
     other = {"connector": "sqlite", "path": "state/other.db", "stream": "x"}
     (line,) = problems(tmp_path, dead_letters=other)
-    assert line.startswith("[dead_letters] path: lies in the state folder")
+    assert line.startswith("[dead_letters] path: is in the state folder")
 
 
 def test_the_name_is_written_out(tmp_path):
     (line,) = problems(tmp_path, {"WHO": "ada"}, pipeline={"name": "${WHO}"})
-    assert line.startswith("[pipeline] name: is what the state is found by")
+    assert line.startswith("[pipeline] name: must not depend on a variable")
 
 
 def test_strategy_all_buys_every_label(tmp_path):
@@ -362,7 +373,7 @@ def test_a_pool_needs_records_to_be_held_for_as_long_as_they_may_be_asked_for(tm
     pool = {"mode": "pool", "window": 300}
     for held in (200, "2h"):
         (line,) = problems(tmp_path, pipeline={"join_window": held}, query=pool)
-        assert line.startswith('[query] mode: "pool" asks for any of the newest 300 records')
+        assert line.startswith('[query] mode: "pool" may request any of the newest 300 records')
     assert (
         made(tmp_path, pipeline={"join_window": 300}, query=pool).learner_config.query.mode
         == "pool"
@@ -527,7 +538,7 @@ def test_files_that_cannot_be_read_are_refused_with_what_to_do(tmp_path):
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
     with pytest.raises(ConfigurationError, match="cannot be read as text"):
         load(tmp_path / "bytes.toml")
-    with pytest.raises(ConfigurationError, match="is a folder; name the pipeline file"):
+    with pytest.raises(ConfigurationError, match="is a folder; give the pipeline file"):
         load(tmp_path)
 
 
@@ -622,11 +633,12 @@ def test_a_topic_may_have_a_name_of_its_own_and_outputs_another_connector(tmp_pa
         ),
         (
             {"labels": {"connector": "kafka", "topic": "test.records"}},
-            "[labels]: this is also the place of [source]: give each its own",
+            "[labels]: has the same location as [source]: set a separate location for each",
         ),
         (
             {"predictions": {"connector": "kafka", "topic": "test.journal"}},
-            "[kafka]: is the topic of the pipeline's own journal: name another",
+            "[kafka]: has an input or output in the topic of the pipeline's journal: set another "
+            "topic",
         ),
         (
             {"source": {"topic": "a b"}},
@@ -665,7 +677,7 @@ def test_topics_need_a_cluster_and_a_cluster_needs_topics(tmp_path):
     (missing,) = problems(tmp_path, base=without)
     assert missing.startswith("[kafka]: this section is missing")
     (unused,) = problems(tmp_path, kafka=KAFKA["kafka"])
-    assert unused == '[kafka]: no section has connector = "kafka": leave this one out'
+    assert unused == '[kafka]: no section has connector = "kafka": delete [kafka]'
 
 
 def test_the_cluster_may_move_and_its_options_change_but_not_the_place_of_the_journal(tmp_path):
@@ -730,7 +742,7 @@ def test_a_format_holds_for_a_state_where_it_is_read_and_may_change_where_it_is_
     [
         ({"schema_registry": {"url": "localhost:8081"}}, "[schema_registry] url: must be an addr"),
         ({"schema_registry": {"url": "http://me:x@a:1"}}, "[schema_registry] url: must be an addr"),
-        ({"schema_registry": {"username": "me"}}, "[schema_registry] username: belongs with"),
+        ({"schema_registry": {"username": "me"}}, "[schema_registry] username: needs password"),
         (
             {"schema_registry": {"username": "me", "password": "hunter2"}},
             "[schema_registry] password: is a secret",
@@ -747,7 +759,7 @@ def test_what_is_wrong_with_a_registry_is_put_into_words(tmp_path, sections, sai
 
 def test_a_format_needs_a_registry(tmp_path):
     (found,) = problems(tmp_path, base=KAFKA, labels={"connector": "kafka", "format": "avro"})
-    assert found.startswith("[labels] format: has schemas in a registry: write [schema_registry]")
+    assert found.startswith("[labels] format: needs a schema registry: add [schema_registry]")
 
 
 def test_the_template_for_kafka_is_a_pipeline_file(tmp_path):
@@ -816,10 +828,9 @@ def test_compressed_files_are_read_and_neither_followed_nor_written(tmp_path):
         predictions={"connector": "files", "path": "predictions.jsonl.gz"},
     )
     assert sorted(found) == [
-        "[labels] path: a Parquet file is compressed within: unpack it, and name it without .gz",
-        "[predictions] path: lines are appended as they are, so its name must not end in .gz",
-        "[source] follow: a compressed file is complete: nothing is added to it; leave this key "
-        "out",
+        "[labels] path: a Parquet file is compressed internally: unpack the .gz file",
+        "[predictions] path: must not end in .gz, as lines are appended without compression",
+        "[source] follow: a compressed file cannot grow: delete this key",
     ]
 
 
@@ -896,11 +907,11 @@ def test_an_error_says_what_was_given_in_the_files_words(tmp_path):
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "box.example"])
 def test_metrics_beyond_this_machine_want_https_or_a_word(tmp_path, host):
     (line,) = problems(tmp_path, monitor={"host": host})
-    assert line.startswith(f"[monitor] host: {host} can be reached by other machines")
+    assert line.startswith(f"[monitor] host: other machines can reach {host}")
     for further in ({"allow_insecure_http": True}, {"certificate": "c.pem", "key": "k.pem"}):
         made(tmp_path, monitor={"host": host} | further)
     (line,) = problems(tmp_path, monitor={"host": host, "key": "k.pem"})
-    assert line == "[monitor] certificate: belongs with key: give both or none"
+    assert line == "[monitor] certificate: needs key, and key needs it: set both or none"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])

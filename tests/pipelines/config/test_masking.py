@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from streamboost.errors import DataError
-from streamboost.pipelines.config.masking import mask_secrets
+from streamboost.pipelines.config.masking import mask_secrets_in_errors_and_log
 from streamboost.pipelines.monitoring.log_format import JsonFormatter, text_formatter
 
 
@@ -37,7 +37,7 @@ def fail():
 
 
 def test_a_traceback_in_the_log_has_no_secrets(log):
-    with mask_secrets(mask):
+    with mask_secrets_in_errors_and_log(mask):
         try:
             fail()
         except ValueError:
@@ -52,7 +52,7 @@ def test_a_traceback_in_the_log_has_no_secrets(log):
 
 
 def test_a_thread_that_fails_tells_no_secrets(capsys):
-    with mask_secrets(mask):
+    with mask_secrets_in_errors_and_log(mask):
         thread = threading.Thread(target=fail)
         thread.start()
         thread.join()
@@ -63,8 +63,8 @@ def test_a_thread_that_fails_tells_no_secrets(capsys):
 
 def test_an_error_that_ends_the_process_tells_no_secrets():
     code = """
-from streamboost.pipelines.config.masking import mask_secrets
-with mask_secrets(lambda text: text.replace("hunt" "er2", "***")):
+from streamboost.pipelines.config.masking import mask_secrets_in_errors_and_log
+with mask_secrets_in_errors_and_log(lambda text: text.replace("hunt" "er2", "***")):
     raise ValueError("hunt" + "er2 is wrong")
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -75,6 +75,6 @@ with mask_secrets(lambda text: text.replace("hunt" "er2", "***")):
 
 def test_an_error_of_ours_is_masked_and_changes_nothing_else():
     before = sys.excepthook, threading.excepthook
-    with pytest.raises(DataError, match=r"\*\*\* is wrong"), mask_secrets(mask):
+    with pytest.raises(DataError, match=r"\*\*\* is wrong"), mask_secrets_in_errors_and_log(mask):
         raise DataError("hunter2 is wrong")
     assert (sys.excepthook, threading.excepthook) == before

@@ -66,7 +66,7 @@ def test_what_became_of_the_labels_asked_for_adds_up():
     )
 
 
-EVERY_CHART = [find for _, _, kind, find in PANELS if kind == "chart"]
+EVERY_CHART = [find for panels in PANELS.values() for _, _, kind, find in panels if kind == "chart"]
 
 
 @pytest.mark.parametrize("chart", EVERY_CHART)
@@ -209,3 +209,13 @@ def test_emptied_chart_keeps_its_frame_and_has_no_rows(chart):
     empty = drawn.without_values("None.")
     assert (empty.options, empty.data_rows, empty.summary) == (drawn.options, [], "None.")
     assert not empty.is_flat
+
+
+def test_the_summary_of_throughput_is_the_mean_of_the_time_range():
+    counts = ((4.0, 100, 2), (1.0, 0, 0), (5.0, 170, 3))
+    points = [
+        {"time": i, "seconds": seconds, "records": n, "labels": labels}
+        for i, (seconds, n, labels) in enumerate(counts)
+    ]
+    said = curves.throughput_curves(StatusSnapshot(points=points)).summary
+    assert said == "Mean in the time range: 27 records and 0.5 labels per second."

@@ -14,7 +14,7 @@ def shown(join, **documents):
 
 def test_what_became_of_labels_is_counted_with_what_that_means():
     rows = [texts(row) for row in shown(JOIN).rows]
-    assert ["duplicate", "333", "labels that came again with the same value (dropped)"] in rows
+    assert ["duplicate", "333", "further labels of a record with the same value (dropped)"] in rows
     assert [row[0] for row in rows] == [
         "records",
         "labels",

@@ -187,6 +187,12 @@ def test_a_prediction_that_other_experts_made_says_what_the_committee_would_have
     )
 
 
+def test_a_column_that_is_derived_from_a_text_is_not_called_missing():
+    found = FOUND | {"why": why(["cement", "grass"], [["words for cement", 2.0, 0.1]])}
+    rows = record.contribution_table(found, VIEW).rows
+    assert texts(rows[0])[:3] == ["words for cement", "—", "—"]
+
+
 def test_what_is_summed_says_of_how_many_features():
     def named(why):
         return texts(record.contribution_table(FOUND | {"why": FOUND["why"] | why}, VIEW).rows[-2])[
@@ -434,7 +440,7 @@ def test_the_shift_that_matters_most_is_told_first_with_when_it_began_and_when_t
         f"{time_text(1_000)} (largest PSI 0.30, importance 20.0 %); noise after about 70 records, "
         f"at {time_text(900)} (largest PSI 5.00, importance 1.0 %, which is low)."
     )
-    rows = {texts(row)[0]: texts(row)[1:6] for row in features.feature_table(weighed).rows}
+    rows = {texts(row)[0]: texts(row)[1:6] for row in features.feature_drift_table(weighed).rows}
     assert rows["hue"] == ["0.05", "0.60", time_text(1_500), "1,234", time_text(2_000)]
     assert rows["row"] == ["0.30", "0.30", f"before {time_text(1_000)}", "—", time_text(1_000)]
     apart = features.largest_shift_text(seen(hue, workers={"0": {}}))
@@ -449,7 +455,7 @@ def test_the_shift_that_matters_most_is_told_first_with_when_it_began_and_when_t
         "No feature has ever counted as shifted (0.2 or more). The largest PSI since the start: "
         f"hue, 0.10 at {time_text(3_000)}."
     )
-    assert texts(features.feature_table(calm).rows[0])[3:6] == ["never", "—", "never"]
+    assert texts(features.feature_drift_table(calm).rows[0])[3:6] == ["never", "—", "never"]
 
 
 def test_features_in_which_no_drift_is_followed_are_named():

@@ -55,3 +55,9 @@ def test_answers_are_said_in_words():
         ("not sure", "undone"),
         ("a", "can be undone"),
     ]
+
+
+def test_a_written_answer_names_the_version_that_learned_it():
+    rows = labelling.history_rows([entry(1, "ann", "3")], {}, ANN, {1: "in version 151"})
+    assert rows[0]["state"] == "learned in version 151"
+    assert labelling.history_rows([entry(1, "ann", "3")], {}, ANN, {1: ""})[0]["state"] == "written"

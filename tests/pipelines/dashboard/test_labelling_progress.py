@@ -2,7 +2,12 @@
 
 import pytest
 
-from streamboost.pipelines.dashboard.labelling_progress import AccuracyGain, AccuracyGainTracker
+from streamboost.pipelines.dashboard.labelling_progress import (
+    AccuracyGain,
+    AccuracyGainTracker,
+    learning_text,
+    training_text,
+)
 from streamboost.pipelines.dashboard.view import StatusSnapshot
 
 
@@ -51,3 +56,26 @@ def test_what_may_be_chance_is_not_called_a_gain():
     assert "no clear change" in str(AccuracyGain(0.02, 0.03))
     assert "no clear change" in str(AccuracyGain(-0.02, 0.03))
     assert str(AccuracyGain(-0.06, 0.03)).startswith("accuracy -6 points")
+
+
+def mark(kind, version, time):
+    return {"kind": kind, "version": version, "time": time}
+
+
+def test_a_label_is_learned_by_the_first_deployed_version_that_was_trained_after_it():
+    marks = [mark("trained", 7, 100), mark("promoted", 7, 150), mark("trained", 8, 200)]
+    assert learning_text(99, marks) == "in version 7"
+    assert learning_text(100, marks) == "by version 8 in training", "it may have come after 7"
+    assert learning_text(200, marks) == ""
+    later = [*marks, mark("trained", 9, 300), mark("promoted", 9, 400)]
+    assert learning_text(100, later) == "in version 9", "8 was discarded"
+
+
+def test_the_labels_until_the_next_version_are_those_of_the_versions_before():
+    counts = [(1, 0), (1, 15), (2, 20), (3, 40), (3, 55), (4, 60), (5, 85), (5, 92)]
+    points = [{"version": version, "answered": answered} for version, answered in counts]
+    said = training_text(StatusSnapshot(points=points))
+    assert said == "7 labels since version 5 · a new version after about 20 labels"
+    assert training_text(StatusSnapshot(points=points[:5])) == "", "too few versions"
+    paused = StatusSnapshot(points=points, documents={"learner": {"paused": True}})
+    assert training_text(paused) == ""

@@ -3,15 +3,20 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nicegui import Client, ui
 
 from streamboost.errors import DataError
 from streamboost.pipelines.dashboard.labelling_request import (
     ACTIONS,
+    EXCERPT,
+    FOLDED,
     KEYS,
+    RequestPanel,
     assign_keys,
     chosen_label,
     field_kind,
     find_similar_class,
+    record_preview,
     request_reason,
 )
 from streamboost.pipelines.dashboard.labelling_request import class_choices as all_choices
@@ -153,3 +158,36 @@ def test_only_a_new_class_that_is_like_an_old_one_is_asked_about(label, near):
     given = {"action": "label", "label": label, "sure": True}
     assert find_similar_class(given, ["grass", "sky"], "string") is None
     assert find_similar_class({"action": "label", "label": "12"}, [11, 13], "integer") is None
+
+
+def shown_fields(features):
+    """Return the visible and the folded texts of a record's fields, in the order of the page."""
+    with Client(ui.page("/")) as client:
+        RequestPanel(blind=False).show({"id": "1", "features": features}, {}, None)
+        parts = [one for one in client.elements.values() if one.tag == "dd"]
+        return [[text.text for text in part.descendants() if text.tag == "bdi"] for part in parts]
+
+
+def test_images_and_texts_come_first_and_hashes_last():
+    digest, note, image = "a4f0" * 16, "where is my parcel", "data:image/png;base64,iVBORw0KGgo="
+    page = "https://example.org/orders/7"
+    features = {"hash": digest, "page": page, "city": "New York", "note": note, "photo": image}
+    assert shown_fields(features) == [[], [note], [page], [digest]]
+
+
+def test_a_long_text_is_folded_between_two_words_and_is_whole():
+    text = "parcel number " * FOLDED
+    ((visible, rest),) = shown_fields({"note": text.strip()})
+    assert FOLDED - len("number") <= len(visible) <= FOLDED
+    assert f"{visible} {rest}" == text.strip()
+
+
+def test_the_preview_of_a_similar_record_is_its_longest_text_and_its_image():
+    record = {"features": {"subject": "a late parcel", "body": "where is it " * 50, "os": "ios"}}
+    found = record_preview(record)["text"]
+    assert found.startswith("where is it where")
+    assert found.endswith(" …")
+    assert len(found) <= EXCERPT
+    assert record_preview({"features": {"os": "ios", "n": 3}}) == record_preview({}) == {}
+    image = "data:image/png;base64,iVBORw0KGgo="
+    assert record_preview({"fields": {"photo": image}}) == {"picture": image}

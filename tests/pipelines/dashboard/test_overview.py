@@ -1,6 +1,14 @@
-"""Tiles of the dashboard."""
+"""Tiles, next steps and addresses of the overview."""
 
-from streamboost.pipelines.dashboard.overview import decision_cost_texts
+from streamboost.pipelines.dashboard.layout import PARTS
+from streamboost.pipelines.dashboard.overview import (
+    budget_text,
+    decision_cost_texts,
+    moved_anchors,
+    next_steps,
+)
+from streamboost.pipelines.dashboard.panels import PANELS
+from streamboost.pipelines.dashboard.status_line import Notice, PipelineStatus
 from streamboost.pipelines.dashboard.view import StatusSnapshot
 
 
@@ -13,3 +21,50 @@ def test_the_cost_of_decisions_has_a_tile_where_there_is_one():
     cost = {"value": 0.25, "low": 0.125, "high": 0.5}
     view = StatusSnapshot(documents={"evaluation": {"recent": {"cost": cost}}})
     assert decision_cost_texts(view) == ("0.250", "0.125 to 0.500, 95 % interval of the mean")
+
+
+def test_each_part_of_the_navigation_has_panels():
+    assert [path for _, path, _ in PARTS] == list(PANELS)
+
+
+def test_anchors_of_panels_lead_to_the_part_that_has_them():
+    moved = moved_anchors("a b")
+    assert moved["annotators"] == "/labelling?pipeline=a+b"
+    assert moved["expert-weights"] == "/quality?pipeline=a+b"
+    assert "accuracy" not in moved, "the overview has this panel, too"
+
+
+def test_labels_left_are_those_allowed_and_not_requested():
+    documents = {"ledger": {"allowed": 480.7, "requests": 478}, "pipeline": {"budget": 0.2}}
+    said = budget_text(StatusSnapshot(documents=documents))
+    assert said == "2 left of 480; budget 20.0 %"
+    documents["ledger"]["requests"] = 500
+    assert budget_text(StatusSnapshot(documents=documents)).startswith("0 left")
+    assert budget_text(StatusSnapshot()) == ""
+
+
+def test_next_steps_begin_with_the_error_and_end_with_the_class_of_the_lowest_recall():
+    classes = [
+        {"label": name, "recall": {"value": value, "low": 0.2, "high": 1.0}}
+        for name, value in (("sky", 0.9), ("path", 0.5), ("grass", 1.0))
+    ]
+    documents = {
+        "pipeline": {"name": "p"},
+        "join": {"open_requests": 2, "dead_letters": 1},
+        "evaluation": {"recent": {"classes": classes}},
+    }
+    paused = Notice("Paused", "training is paused", "/versions", "Resume training")
+    status = PipelineStatus("Error", "bad", (), 1.0, "no disk", [paused])
+    steps = next_steps(StatusSnapshot(documents=documents), status)
+    assert [(one.action, one.link) for one in steps] == [
+        ("Fix the error", "/operations?pipeline=p"),
+        ("Resume training", "/versions"),
+        ("Label records", "/label?pipeline=p"),
+        ("Fix and resend messages", "/dead-letters?pipeline=p"),
+        ("Review the mistakes of class path", "/records?pipeline=p&true=path&wrong=true"),
+    ]
+    assert [one.text for one in steps[2:4]] == [
+        "2 requests wait for a label",
+        "1 message could not be used",
+    ]
+    assert next_steps(StatusSnapshot(), PipelineStatus("OK", "good")) == []

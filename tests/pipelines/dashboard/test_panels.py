@@ -4,23 +4,26 @@ import pytest
 from nicegui import Client, ui
 
 from streamboost.pipelines.dashboard.charts import Curves
-from streamboost.pipelines.dashboard.panels import NO_VALUES, PANELS, Panel
+from streamboost.pipelines.dashboard.panels import NO_VALUES, PANELS, Panel, panel_id
 from streamboost.pipelines.dashboard.time_range import TimeRange
 from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.dashboard.widgets import Chart
 from tests.pipelines.dashboard.test_charts import point
 
-EACH_CHART = [pytest.param(panel, id=panel[0]) for panel in PANELS if panel[2] == "chart"]
+EVERY = {panel[0]: panel for panels in PANELS.values() for panel in panels}
+EACH_CHART = [pytest.param(panel, id=name) for name, panel in EVERY.items() if panel[2] == "chart"]
 
 
 def test_each_panel_has_a_title_of_its_own_and_says_what_it_shows():
-    titles = [title for title, *_ in PANELS]
-    assert len({title.lower().replace(" ", "-") for title in titles}) == len(titles)
-    assert all(about.endswith(".") for _, about, *_ in PANELS)
+    for panels in PANELS.values():
+        assert len({panel_id(title) for title, *_ in panels}) == len(panels)
+    assert len({panel_id(title) for title in EVERY}) == len(EVERY)
+    assert all(about.endswith(".") for _, about, *_ in EVERY.values())
 
 
 @pytest.mark.parametrize(
-    ("kind", "find"), [pytest.param(kind, find, id=title) for title, _, kind, find in PANELS]
+    ("kind", "find"),
+    [pytest.param(kind, find, id=title) for title, _, kind, find in EVERY.values()],
 )
 def test_a_panel_without_a_status_says_what_it_waits_for(kind, find):
     empty = find(StatusSnapshot())
@@ -58,7 +61,7 @@ def test_chart_is_kept_and_empty_if_the_time_range_has_no_points(panel, before):
 
 
 def test_chart_is_kept_if_the_time_range_has_points_without_values():
-    (latency,) = (panel for panel in PANELS if panel[0] == "Latency")
+    latency = EVERY["Latency"]
     idle = [point(time, batch_seconds=None, **COUNTS) for time in (240_000, 300_000)]
     for span in (TimeRange(start=200_000, end=300_000), TimeRange(length=100_000)):
         summary, (spec,) = shown(latency, POINTS + idle, span)

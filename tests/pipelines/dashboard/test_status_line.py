@@ -140,7 +140,7 @@ def test_after_a_change_the_line_leads_to_the_experts_while_recent_committees_le
     view.documents["changes"] = {"total": 1, "newest": {"labels": 1_300, "since_labels": 1_203}}
     view.documents["experts"] = {"committee": 0.2, "linear": 0.1, "young": 0.7}
     (notice,) = pipeline_status(view, NOW).notices
-    assert (notice.word, notice.link) == ("Change", "/#expert-weights")
+    assert (notice.word, notice.link) == ("Change", "/quality#expert-weights")
     assert notice.text == "the stream changed before label 1,204"
     view.documents["experts"] = {"committee": 0.7, "linear": 0.1, "young": 0.2}
     assert pipeline_status(view, NOW).word == "OK"
@@ -158,7 +158,7 @@ def test_a_pipeline_to_which_somebody_labels_against_the_others_is_not_ok_and_le
     now = pipeline_status(view, NOW)
     assert (now.word, now.tone) == ("Annotator disagreement", "warn")
     said = [(one.text, one.link) for one in now.notices]
-    assert said == [("bob disagrees with other annotators", "/?pipeline=p#annotators")]
+    assert said == [("bob disagrees with other annotators", "/labelling?pipeline=p#annotators")]
     assert annotator_table(view).summary.startswith("bob disagrees significantly often")
 
 

@@ -2,14 +2,17 @@
 
 from nicegui import Client, ui
 
+from streamboost.pipelines.dashboard.recall_by_version import RecallChange, overall_recall
 from streamboost.pipelines.dashboard.versions import (
     VersionComparison,
     comparison_table,
     importance_table,
+    labels_to_decide,
     recall_since_table,
+    version_effect_table,
     version_table,
 )
-from streamboost.pipelines.dashboard.view import StatusSnapshot
+from streamboost.pipelines.dashboard.view import EvaluationData, StatusSnapshot
 from streamboost.pipelines.dashboard.widgets import Tag
 from tests.pipelines.dashboard.test_drilldown import version
 from tests.pipelines.dashboard.test_recall_by_version import said
@@ -77,3 +80,41 @@ def test_columns_and_captions_are_words():
     texts = [column.text for column in recall_since_table(TOLD, 9, "test").columns]
     assert texts[1:4] == ["Recall before", "Recall since", "Change"]
     assert version_table([a, b], TOLD, [8], "test").caption == "Versions"
+
+
+def effect(told, *versions):
+    """Return the table of the effect of `versions`, of which the last is active."""
+    marks = [{"kind": "promoted", "version": n, "time": 1_000 * n} for n in versions]
+    view = StatusSnapshot(
+        documents={"pipeline": {"name": "p"}}, marks=marks, evidence=EvaluationData(told)
+    )
+    return version_effect_table(view)
+
+
+def test_whether_the_newest_version_helped_is_always_answered():
+    assert effect([]).summary == "Shown once a version is deployed."
+    few = effect(said(1, "a", 60, 0), 1, 2)
+    assert few.summary == "Version 2 has too few labels to decide whether it helped."
+    helped = effect([*said(1, "a", 100, 60), *said(2, "a", 100, 10)], 1, 2)
+    assert helped.summary.startswith("Version 2 helped: +50.0 points (+")
+    worse = effect([*said(1, "a", 100, 10), *said(2, "a", 100, 60)], 1, 2)
+    assert worse.summary.startswith("Version 2 made predictions worse: -50.0 points (-")
+    same = effect([*said(1, "a", 100, 12), *said(2, "a", 100, 10)], 1, 2)
+    assert same.summary.startswith("Undecided whether version 2 helped: +2.0 points (-")
+    assert same.summary.endswith(" more labels would decide.")
+    assert [row[0].text for row in same.rows] == ["2", "1"]
+    assert same.rows[0][0].link == "/versions?pipeline=p&a=2"
+
+
+def test_the_labels_that_are_missing_would_make_the_interval_as_narrow_as_the_change():
+    def change(n):
+        sides = [*said(1, "a", n, n // 5)], [*said(2, "a", n, n // 10)]
+        return RecallChange("Accuracy", *map(overall_recall, sides))
+
+    missing = labels_to_decide(change(50))
+    assert missing > 0
+    assert labels_to_decide(change(2 * (50 + missing))) == 0
+    assert labels_to_decide(change(max((50 + missing) // 2, 10))) != 0
+    assert (
+        labels_to_decide(RecallChange("Accuracy", None, overall_recall(said(1, "a", 9, 0)))) is None
+    )

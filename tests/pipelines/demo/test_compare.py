@@ -148,7 +148,7 @@ def test_a_stop_ends_the_demo_without_a_row(tmp_path):
 
 
 def test_an_earlier_demo_is_not_gone_on_with(rows, folder):
-    with pytest.raises(StateError, match="holds an earlier demo"):
+    with pytest.raises(StateError, match="has an earlier demo"):
         play(folder)
 
 

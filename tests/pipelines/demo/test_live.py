@@ -132,7 +132,7 @@ def test_a_newcomer_labels_a_record_and_the_pipeline_learns_it(started):
 @pytest.mark.slow
 def test_a_server_that_ends_ends_the_demo_with_a_word(tmp_path, capfd):
     never = 70_000
-    with pytest.raises(ConfigurationError, match=r"`streamboost serve` ended with 2"):
+    with pytest.raises(ConfigurationError, match=r"`streamboost serve` failed with code 2"):
         demo_serve.run_live_demo(
             tmp_path, strategy="random", seed=1, budget=0.1, port=never, stop=StopToken()
         )
@@ -141,7 +141,7 @@ def test_a_server_that_ends_ends_the_demo_with_a_word(tmp_path, capfd):
 
 def test_what_only_a_demo_that_ends_can_show_is_refused():
     for words in ({"as_json": True}, {"strategy": cli_demo.Strategy.repeat_last}):
-        with pytest.raises(ConfigurationError, match="demo --serve shows one pipeline"):
+        with pytest.raises(ConfigurationError, match="demo --serve runs one pipeline"):
             cli_demo.demo(serve=True, **words)
 
 
@@ -206,7 +206,7 @@ def test_a_folder_with_a_demo_of_other_settings_is_refused(tmp_path):
     sections = demo_serve.pipeline_sections("margin", 1, 0.1)
     begun = demo_serve._create_or_continue_pipeline(sections, tmp_path / "demo")
     assert demo_serve._create_or_continue_pipeline(sections, tmp_path / "demo").state == begun.state
-    with pytest.raises(StateError, match="holds a demo of other settings"):
+    with pytest.raises(StateError, match="has a demo with other settings"):
         demo_serve._create_or_continue_pipeline(
             demo_serve.pipeline_sections("margin", 2, 0.1), tmp_path / "demo"
         )

@@ -202,16 +202,21 @@ def amounts(n):
     ("records", "arguments", "error", "told"),
     [
         (None, {}, ConnectorError, "there is no file"),
-        ([], {}, DataError, "is empty: name a file with labelled records"),
+        ([], {}, DataError, "is empty: give a file with labelled records"),
         (payments(9), {"label": "is_frod"}, ConfigurationError, "did you mean is_fraud"),
         (payments(9), {"label": "kind"}, ConfigurationError, "--label kind: none of 9 records"),
         (payments(9), {"id": "paymnt"}, ConfigurationError, "--id paymnt: .* mean payment"),
         (payments(9), {"id": "is_fraud"}, ConfigurationError, "--id is_fraud: .* label's field"),
-        (payments(9), {"label": 'a"'}, ConfigurationError, "--label .*a field's name is text"),
+        (payments(9), {"label": 'a"'}, ConfigurationError, "--label .*invalid field name"),
         (same(9), {}, DataError, "label 'is_fraud' of all 9 records is 'no'"),
-        (amounts(5_000), {}, ConfigurationError, "4,9[0-9]+ different values there"),
-        (amounts(200), {}, ConfigurationError, "different values there .*name the field with"),
-        ([1, 2], {}, DataError, "not one of 2 records can be used .2 damaged.*JSON object"),
+        (amounts(5_000), {}, ConfigurationError, "4,9[0-9]+ different values in this field"),
+        (
+            amounts(200),
+            {},
+            ConfigurationError,
+            "different values in this field .*give the field with",
+        ),
+        ([1, 2], {}, DataError, "none of 2 records can be used .2 damaged.*JSON object"),
     ],
 )
 def test_what_cannot_be_learned_from_is_an_error_with_its_mend(
@@ -237,7 +242,7 @@ def test_an_earlier_demo_is_left_as_it_is(tmp_path):
     opened(path, tmp_path / "demo")
     before = (tmp_path / "demo" / RECORDS).read_bytes()
     written(path, payments(30))
-    with pytest.raises(StateError, match="holds an earlier demo"):
+    with pytest.raises(StateError, match="has an earlier demo"):
         opened(path, tmp_path / "demo")
     assert (tmp_path / "demo" / RECORDS).read_bytes() == before
 
@@ -356,9 +361,9 @@ def test_one_object_a_row_has_the_fields_it_always_had(streamboost_command, tmp_
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["r.jsonl"], 2, "which field holds the label is not said: give it as --label FIELD"),
-        (["--label", "x"], 2, "name it first, as in `streamboost demo records.jsonl --label"),
-        (["r.jsonl", "--label", "x", "--serve"], 2, "leave out a file"),
+        (["r.jsonl"], 2, "the label field is missing: give it as --label FIELD"),
+        (["--label", "x"], 2, "give the file first, as in `streamboost demo records.jsonl --label"),
+        (["r.jsonl", "--label", "x", "--serve"], 2, "leave out the file"),
         (["none.jsonl", "--label", "x"], 1, "there is no file none.jsonl: create it, or correct"),
         (["r.jsonl", "--label", "x"], 2, "--label x: none of 30 records has the field 'x'"),
         (["r.jsonl", "--label", "is_fraud", "--budget", "7"], 2, "budget"),

@@ -55,5 +55,5 @@ def test_field_without_predictions_is_refused(file):
 def test_options_of_the_comparison_are_refused(file):
     with pytest.raises(ConfigurationError, match="leave out --strategy, --html and --serve"):
         demo(file, "is_fraud", predicted="score", serve=True)
-    with pytest.raises(ConfigurationError, match="name it first"):
+    with pytest.raises(ConfigurationError, match="give the file first"):
         demo(predicted="score")

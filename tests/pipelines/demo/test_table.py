@@ -31,6 +31,17 @@ def test_elsewhere_a_line_comes_now_and_then_and_at_the_end():
     ]
 
 
+def test_each_line_says_the_run_and_the_time_left_of_it():
+    console, times = Console(file=io.StringIO(), width=100), iter([0.0, 40.0, 60.0, 100.0])
+    with screen.progress_display(console, 2, lambda: next(times)) as show:
+        for strategy, records in (("margin", 0), ("margin", 500), ("margin", 1_250), ("all", 1)):
+            show(demo.RunProgress(strategy, records, 1_250, 0.5, 1, 2))
+    first, last = console.file.getvalue().splitlines()
+    assert first.startswith("margin (run 1 of 2): 500 of 1,250 records, ")
+    assert first.endswith(", about 60 s left")
+    assert "left" not in last
+
+
 def test_the_table_has_a_line_for_each_row_and_fits_a_narrow_terminal():
     rows = [
         demo.StrategyResult(name, 2_310, 231, 0.871, 0.962, 0.87, 0.8, 2_888)
@@ -39,7 +50,7 @@ def test_the_table_has_a_line_for_each_row_and_fits_a_narrow_terminal():
     console = Console(file=io.StringIO(), width=80)
     console.print(screen.results_table(rows))
     lines = [line.strip() for line in console.file.getvalue().splitlines()]
-    assert " ".join(lines[4].split()) == "margin 231 87.1% 96.2% 87.0% 0.8 2,888"
+    assert " ".join(lines[4].split()) == "margin 231 87.1% 96.2% 87.0% 0.8 s 2,888"
     assert (
         " ".join(lines[6].split())
         == f"repeat last 231 87.1% 96.2% 87.0% {screen.NO_FIGURE} {screen.NO_FIGURE}"

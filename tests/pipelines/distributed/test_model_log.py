@@ -103,9 +103,9 @@ def test_an_edition_that_lacks_a_part_is_refused():
     behind = ModelLogReader(make_learner, "topic")
     behind.read(messages[1:], is_complete=False)
     assert behind.newest is None, "a later one is on its way"
-    with pytest.raises(StateError, match=r"table 'committee' .* not whole.*streamboost learn"):
+    with pytest.raises(StateError, match=r"table 'committee' .* is incomplete.*streamboost learn"):
         ModelLogReader(make_learner, "topic").read([m for m in messages if m[0] != b"committee/0"])
-    with pytest.raises(StateError, match="no manifest"):
+    with pytest.raises(StateError, match="invalid manifest"):
         ModelLogReader(make_learner, "topic").read([(b"manifest", b"{")])
 
 
@@ -115,7 +115,7 @@ def test_an_edition_that_lacks_a_part_is_refused():
 def test_what_is_no_manifest_is_refused_until_a_learner_writes_another(value):
     schema = numbers()
     messages = split(SnapshotEncoder().encode_snapshot(1, schema, taught(schema)))
-    with pytest.raises(StateError, match=r"no manifest.*start `streamboost learn` again"):
+    with pytest.raises(StateError, match=r"invalid manifest.*restart `streamboost learn`"):
         ModelLogReader(make_learner, "topic").read([*messages, (b"manifest", value)])
     editions = ModelLogReader(make_learner, "topic")
     editions.read([(b"manifest", value), (b"\xff", b""), (None, b"x"), *messages])

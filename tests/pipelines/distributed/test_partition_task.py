@@ -98,9 +98,9 @@ def test_records_of_a_topic_that_was_made_again_are_refused():
 
 
 def test_what_is_no_entry_is_refused():
-    with pytest.raises(StateError, match="offset 3 is no entry"):
+    with pytest.raises(StateError, match="offset 3 is not a valid scoring log entry"):
         ScoringLogEntry.decode(b'{"format": 99}', "offset 3")
-    with pytest.raises(StateError, match="no entry"):
+    with pytest.raises(StateError, match="not a valid scoring log entry"):
         ScoringLogEntry.decode(b"[]", "offset 3")
 
 

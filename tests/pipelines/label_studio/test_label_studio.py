@@ -42,6 +42,17 @@ def test_requests_become_tasks_with_a_suggested_answer(config, studio):
     assert prediction["result"][0]["value"] == {"choices": ["left"]}
 
 
+def test_tasks_of_blind_labelling_have_no_prediction(make_config, studio):
+    config = make_config(serve={"blind": True})
+    ask(config, "1")
+    turn(config)
+    ((number,),) = studio.by_record().values()
+    task = studio.tasks[number]
+    assert task["predictions"] == []
+    shown = [task["data"][name] for name in ("guess", "probability", "utility")]
+    assert shown == ["hidden", None, None]
+
+
 @pytest.mark.parametrize("label", [None, "up"])
 def test_a_guess_that_is_no_choice_is_not_suggested(config, studio, label):
     ask(config, "1", label=label)
@@ -152,7 +163,7 @@ def test_label_from_elsewhere_removes_a_task_that_was_only_skipped(config, studi
     assert studio.by_record().keys() == {"2"}
     turn(config)
     assert len(labels(config)) == 1
-    assert "are gone" not in caplog.text
+    assert "were deleted" not in caplog.text
 
 
 def test_an_annotation_beside_a_label_from_elsewhere_is_written(config, studio):
@@ -270,7 +281,7 @@ def test_the_oldest_that_are_done_are_forgotten(tmp_path, monkeypatch):
         book.mark_done(rows[:20])
         assert len(book.entries("done")) == 10
         assert len(book.entries("new")) == 90
-        assert book.position("requests") == {"0": 10}
+        assert book.stored_position("requests") == {"0": 10}
 
 
 def test_requests_in_a_file_that_was_rotated_are_each_read_once(tmp_path):

@@ -31,8 +31,8 @@ def test_a_server_begun_anew_on_empty_data_gives_no_labels(config, studio, caplo
         turn(config)
     assert labels(config) == []
     assert studio.tasks == before
-    (told,) = [one.getMessage() for one in caplog.records if "are gone" in one.getMessage()]
-    assert "the tasks of 3 requests are gone" in told
+    (told,) = [one.getMessage() for one in caplog.records if "were deleted" in one.getMessage()]
+    assert "the tasks of 3 requests were deleted" in told
     ask(config, "4")
     turn(config)
     studio.annotate(studio.by_record()["4"][0], "left")

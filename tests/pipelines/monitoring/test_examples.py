@@ -55,7 +55,9 @@ def write(config, rows, truth):
 
     The first record comes again after the others.
     """
-    labels = [{"id": r["id"], "label": t} for r, t in zip(rows, truth, strict=True)]
+    labels = [
+        {"id": r["id"], "label": t, "source": "ann"} for r, t in zip(rows, truth, strict=True)
+    ]
     other = {"left": "right", "right": "left"}
     labels += [one | {"label": other[one["label"]]} for one in labels[:5]]
     for stream, messages in (("records", [*rows, rows[0]]), ("labels", labels)):

@@ -96,5 +96,5 @@ def test_inspect_does_not_say_of_a_learner_that_it_predicts(tmp_path, make_recor
     assert "records          continues after" in said
     assert "records                 20  records predicted" in said
     said = format_description(found | {"distributed": True})
-    assert "progress         continues after" in said
+    assert "scoring log      continues after" in said
     assert "records                 20  requested records received by the learner" in said

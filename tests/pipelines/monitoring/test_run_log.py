@@ -26,7 +26,7 @@ def test_a_run_ends_in_one_line_of_all_that_it_did(world, make_records, said):
     assert said() == [
         (
             "INFO",
-            f"stopped after batch 3: 25 records in this run, {requests} labels asked for, "
+            f"stopped after batch 3: 25 records in this run, {requests} labels requested, "
             "25 learned, 0 dead letters, 10 predicted before the first label (label null)",
         )
     ]
@@ -42,7 +42,10 @@ def test_one_is_not_told_of_as_several(world, make_records, said):
 def test_a_run_without_a_batch_says_after_which_batch_nothing_was_new(world, said):
     RunLog().close(6)
     RunLog().close(0)
-    assert said() == [("INFO", "nothing new since batch 6"), ("INFO", "nothing was there to read")]
+    assert said() == [
+        ("INFO", "no messages since batch 6"),
+        ("INFO", "the sources have no messages"),
+    ]
 
 
 def test_a_run_that_waited_to_end_does_not_say_that_nothing_has_changed(world, make_records, said):
@@ -51,10 +54,12 @@ def test_a_run_that_waited_to_end_does_not_say_that_nothing_has_changed(world, m
     world.feed(make_records(1)[0], [])
     run(world, report)
     report.log_interruption()
-    assert said()[0] == ("WARNING", "stopped while it waited to begin: nothing has changed")
+    assert said()[0] == ("WARNING", "stopped while waiting at the start: nothing has changed")
     level, text = said()[-1]
     assert level == "WARNING"
-    assert text.startswith("stopped after batch 1, while it waited to end: 1 record in this run, ")
+    assert text.startswith(
+        "stopped after batch 1, while waiting at the end: 1 record in this run, "
+    )
 
 
 def test_progress_is_told_only_now_and_then_with_the_trainings(
@@ -93,8 +98,9 @@ def test_the_first_ignored_label_of_each_kind_is_told_of(make_world, make_record
     world.feed(records, again)
     run(world, RunLog())
     assert [message for _, message in said()][:-1] == [
-        "the first ignored label (duplicate) came again, with the value it had",
-        "the first ignored label (conflicting) came again with another value, and the first stays",
+        "the first ignored label (duplicate) repeats the label of its record",
+        "the first ignored label (conflicting) differs from the first label of its record, which "
+        "stays",
     ]
     assert "1 learned, 0 dead letters, 3 labels ignored" in said()[-1][1]
 
@@ -113,4 +119,6 @@ def test_labels_that_meet_no_record_are_warned_of_once_they_are_many(
         world.run()
     report.close(world.pipeline.sequence)
     (warning,) = (text for level, text in said() if level == "WARNING")
-    assert warning.startswith("3 of 63 labels met no record, and are lost: check that labels have")
+    assert warning.startswith(
+        "3 of 63 labels matched no record, and are lost: check that labels have"
+    )

@@ -61,7 +61,7 @@ def test_they_are_learned_before_the_first_record_and_cost_nothing(prepared):
     assert saved["ledger"]["answered"] == saved["join"]["labels"] == 0
     assert 0 < saved["ledger"]["requests"] <= 30
     assert saved["dead_letters"] == 1
-    assert "50  labels known beforehand" in format_description(
+    assert "50  labels of the initial data" in format_description(
         describe_pipeline(prepared / "state")
     )
 

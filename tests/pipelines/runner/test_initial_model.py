@@ -126,10 +126,10 @@ def test_another_one_in_its_place_is_noticed_and_not_taken(prepared, caplog):
     own = (prepared / "state" / "committee.safetensors").read_bytes()
     trained(prepared, np.eye(2, dtype=np.float32), ["left", "right"])
     outcome(prepared)
-    assert "is another committee now" in caplog.text
+    assert "has changed since the pipeline began" in caplog.text
     assert (prepared / "state" / "committee.safetensors").read_bytes() == own
     (prepared / "state" / "committee.safetensors").unlink()
-    with pytest.raises(StateError, match="not the one that the pipeline began with"):
+    with pytest.raises(StateError, match="but the pipeline began with"):
         run(config(prepared), until_idle=True)
 
 
@@ -164,19 +164,19 @@ def test_check_says_what_it_found(prepared):
 @pytest.mark.parametrize(
     ("sections", "said"),
     [
-        ({"schema": {"numeric": ["a"]}}, r"scores 2 columns, and records have 1 \(a\)"),
-        ({"schema": {"label": "integer"}}, 'label is "integer": write label = "string"'),
+        ({"schema": {"numeric": ["a"]}}, r"has 2 columns, but records have 1 \(a\)"),
+        ({"schema": {"label": "integer"}}, 'label is "integer": set label = "string"'),
         (
             {"schema": {"classes": ["up"]}},
-            r"knows left, right, which \[schema\] classes does not name",
+            r"has the classes left, right: add them to \[schema\] classes",
         ),
-        ({"committee": {"label_lags": 2}}, r"leave \[committee\] label_lags out"),
+        ({"committee": {"label_lags": 2}}, r"remove \[committee\] label_lags"),
         ({"initial_data": {"committee": "gone"}}, "'gone' cannot be read: .*No such file"),
         ({"initial_data": {"committee": "/dev/zero"}}, "cannot be read: .*it is a device"),
-        ({"initial_data": {"committee": "records.jsonl"}}, "is no committee that"),
+        ({"initial_data": {"committee": "records.jsonl"}}, "is not a committee file"),
         (
             {"schema": {"numeric": "auto", "fields": {"a": "number", "b": "category"}}},
-            "cannot know the columns of b, which this pipeline makes by itself",
+            "cannot use b: only number and vector fields",
         ),
     ],
 )
@@ -195,7 +195,7 @@ def test_columns_are_compared_by_their_names(prepared):
     trained(prepared, X, ["left", "right"] * 2)
     found = finding(prepared)
     assert not found.ok
-    assert "was trained on 'b' as column 1, which is 'a' here" in found.text
+    assert "has the column 1 'b', but records have 'a'" in found.text
     assert finding(prepared, schema={"numeric": ["b", "a"]}).ok
 
 
@@ -240,5 +240,5 @@ def test_classes_that_no_label_can_be_are_refused():
     X = np.eye(4, 2, dtype=np.float32)
     committee = SketchLogitBoostClassifier(n_estimators=2).fit(X, [0.0, 1.0] * 2).committee_
     schema = Schema(numeric=["a", "b"])
-    with pytest.raises(ConfigurationError, match="train one on text or whole numbers"):
+    with pytest.raises(ConfigurationError, match="train a committee on text or whole numbers"):
         deploy_initial_committee(committee, schema, make_learner(schema))

@@ -139,7 +139,7 @@ def test_merging_follows_what_was_merged_before():
     classes.apply_class_command(Command("merge", None, "a", "b"), "string")
     classes.apply_class_command(Command("merge", None, "b", "c"), "string")
     assert classes.current_class("a") == "c"
-    with pytest.raises(StateError, match="'a' was merged into 'c' before"):
+    with pytest.raises(StateError, match="'a' is merged into 'c' itself"):
         classes.resolve_command_classes(Command("merge", None, "c", "a"), "string")
     classes.apply_class_command(Command("drop", None, "c"), "string")
     assert classes.current_class("a") is None
@@ -152,7 +152,7 @@ def test_classes_are_of_the_kind_that_labels_are():
     assert classes.apply_class_command(Command("merge", None, "7", "1"), "integer") == (7, 1)
     with pytest.raises(StateError, match="labels here are whole numbers"):
         classes.resolve_command_classes(Command("drop", None, "spam"), "integer")
-    with pytest.raises(StateError, match="no label has come yet"):
+    with pytest.raises(StateError, match="unknown before the first label"):
         classes.resolve_command_classes(Command("drop", None, "spam"), None)
 
 
@@ -174,7 +174,7 @@ def test_queued_command_with_unclear_name_of_new_class_enters_no_batch(world, ca
     world.tell("decide", None, None, None, {"threshold": {name: 0.9}}, True)
     world.run()
     assert all(not entry.commands for entry in world.entries())
-    assert caplog.text.count("not obeyed: the new class") == 2
+    assert caplog.text.count("rejected: the new class") == 2
 
 
 def test_what_errors_of_no_class_there_can_be_cost_is_refused(make_world, caplog):
@@ -186,7 +186,7 @@ def test_what_errors_of_no_class_there_can_be_cost_is_refused(make_world, caplog
     (obeyed,) = world.entries()[-1].commands
     assert obeyed.decision == {"costs": {"true": {"false": 2}}}
     for name in ("ok", "fraud"):
-        assert f"not obeyed: the class named is '{name}', and labels here are true" in caplog.text
+        assert f"rejected: the class named is '{name}', and labels here are true" in caplog.text
 
 
 def test_a_merge_that_is_undone_gives_labels_back_that_came_before_it_and_after(make_world):

@@ -108,7 +108,7 @@ def test_a_batch_that_does_not_come_out_as_it_did_stops_with_its_number(world, m
         return [p.replace(b'"id": "14", "a": 0', b'"id": "14", "a": 9') for p in payloads]
 
     world.records.read = changed
-    with pytest.raises(StateError, match=r"batch 2 does not come out as it did.*digest is another"):
+    with pytest.raises(StateError, match=r"the replay of batch 2 differs.*the digests differ"):
         replayed(world)
 
 
@@ -119,8 +119,8 @@ def test_messages_that_are_gone_are_a_gap_with_their_range(world, make_records):
     world.records.read = lambda name, start, limit: original(name, start, max(0, 5 - start))
     with pytest.raises(
         GapError,
-        match=r"of the 10 records that a batch read \(partition 0, offsets 0 to 10\), 5 are left.*"
-        r'on_data_loss = "continue" to continue without what batches 1 to 3 had taught',
+        match=r"only 5 of the 10 records of a batch are left \(partition 0, offsets 0 to 10\).*"
+        r'on_data_loss = "continue" to continue without learning from batches 1 to 3',
     ):
         replayed(world)
 
@@ -238,7 +238,7 @@ def test_without_a_challenger_nothing_is_promoted(world, make_records, caplog):
     world.tell("promote")
     world.run()
     assert world.entries()[-1].commands == []
-    assert "the command promote is not obeyed: no challenger is being judged" in caplog.text
+    assert "the command promote is rejected: there is no challenger to promote" in caplog.text
 
 
 def test_a_command_makes_a_batch_of_its_own(world, make_records):
@@ -261,8 +261,8 @@ def test_what_cannot_be_obeyed_is_refused_in_the_log_and_not_journalled(
     feed(world, make_records, 10, 30)
     world.run()
     assert world.entries()[-1].commands == []
-    assert "rollback 999 is not obeyed: version 999 is not kept: there are 8, 18, 28" in caplog.text
-    assert caplog.text.count("is not obeyed") == 4
+    assert "rollback 999 is rejected: version 999 is not kept: there are 8, 18, 28" in caplog.text
+    assert caplog.text.count("is rejected") == 4
 
 
 def test_a_training_that_ends_while_nothing_comes_is_swapped_in_by_a_batch_of_nothing(

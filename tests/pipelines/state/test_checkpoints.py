@@ -45,7 +45,7 @@ def test_a_damaged_one_is_passed_over_with_a_warning(checkpoints, damage, caplog
     damage(blob)
     path.write_bytes(blob)
     assert checkpoints.newest()[1]["sequence"] == 12
-    assert "a checkpoint is passed over" in caplog.text
+    assert "a damaged checkpoint is skipped" in caplog.text
     assert str(path) in caplog.text
 
 

@@ -113,8 +113,8 @@ def test_a_lost_state_folder_is_made_again_from_a_copy_and_goes_on_at_its_batch(
     lose(tmp_path)
     grown(100)
     assert run(config(tmp_path), rebuild=True, until_idle=True) == 10
-    assert "is made again from the copy of batch 6" in caplog.text
-    assert "predicted, asked for and learned after batch 6" in caplog.text
+    assert "is rebuilt from the copy of batch 6" in caplog.text
+    assert "predictions, requests and learning after batch 6" in caplog.text
     assert [p["id"] for p in predicted(tmp_path)] == [str(i) for i in range(60, 100)]
     assert {p["sequence"] for p in predicted(tmp_path)} == {7, 8, 9, 10}
     assert min(p["version"] for p in predicted(tmp_path)) >= learned["committee"]["version"] > 0
@@ -183,7 +183,7 @@ def test_of_a_state_that_was_just_made_again_nothing_is_said_to_be_replayed(tmp_
     run(config(tmp_path), until_idle=True)
     lose(tmp_path)
     run(config(tmp_path), rebuild=True, until_idle=True)
-    assert verify_replay(config(tmp_path)).startswith("no batch lies between")
+    assert verify_replay(config(tmp_path)).startswith("there is no batch to replay")
 
 
 @pytest.mark.slow
@@ -191,7 +191,9 @@ def test_a_folder_that_was_lost_is_not_begun_anew_in_silence(tmp_path, grown):
     grown(60)
     run(config(tmp_path), until_idle=True)
     lose(tmp_path)
-    with pytest.raises(StateError, match=r"copy of test's checkpoint of batch 6.*run --rebuild"):
+    with pytest.raises(
+        StateError, match=r"copy of the checkpoint of batch 6 of test.*run --rebuild"
+    ):
         run(config(tmp_path), until_idle=True)
     state = next(finding for finding in check_pipeline(config(tmp_path)) if finding.part == "state")
     assert not state.ok
@@ -203,16 +205,16 @@ def test_a_folder_that_is_not_empty_is_not_filled(tmp_path, grown):
     grown(60)
     run(config(tmp_path), until_idle=True)
     before = predicted(tmp_path)
-    with pytest.raises(StateError, match=r"is not empty, and --rebuild fills an empty"):
+    with pytest.raises(StateError, match=r"is not empty, but --rebuild needs an empty"):
         run(config(tmp_path), rebuild=True, until_idle=True)
     assert predicted(tmp_path) == before
 
 
 def test_without_a_copy_it_is_said_what_one_would_have_kept(tmp_path, grown):
     grown(60)
-    with pytest.raises(StateError, match=r"journal was in the state folder itself, and of a copy"):
+    with pytest.raises(StateError, match=r"journal was lost with the state folder"):
         run(config(tmp_path, copy=None), rebuild=True, until_idle=True)
-    with pytest.raises(StateError, match=r"copies holds none"):
+    with pytest.raises(StateError, match=r"copies contains no readable checkpoint copy"):
         run(config(tmp_path), rebuild=True, until_idle=True)
 
 
@@ -308,7 +310,7 @@ def test_copies_of_another_state_are_left_alone_and_said(tmp_path, grown, caplog
     grown(20)
     run(config(tmp_path, copy=None), until_idle=True)
     run(config(tmp_path), until_idle=True)
-    assert "there is one of batch 10, which another state has led to" in caplog.text
+    assert "there is a copy of the later batch 10, from another state" in caplog.text
     assert kept(tmp_path).sequences == foreign
 
 
@@ -350,7 +352,7 @@ def test_what_no_library_serves_and_what_would_be_lost_is_refused(tmp_path, grow
             run(config(tmp_path, "s3://bucket/copies"), until_idle=True)
     with pytest.raises(ConfigurationError, match=r"checkpoint_copy, 'nowhere://x'"):
         run(config(tmp_path, "nowhere://x"), until_idle=True)
-    with pytest.raises(ConfigurationError, match="lies in the state folder, with which it would"):
+    with pytest.raises(ConfigurationError, match="is in the state folder, and would"):
         config(tmp_path, "state/copies")
 
 
@@ -412,5 +414,5 @@ def test_the_end_of_a_run_waits_for_the_last_copy_but_not_for_ever(tmp_path, mon
             stop.request_stop()
         beside.close(stop)
         assert "batch 7 is not copied" in told[0]
-        assert "the next run copies it" in told[0]
+        assert "The next run copies the checkpoint" in told[0]
         going.set()

@@ -162,7 +162,7 @@ def test_a_begun_state_without_its_fingerprint_is_refused_with_what_to_do(state,
 def test_without_the_configuration_kept_a_changed_one_is_refused(state, tmp_path):
     store_config(config(tmp_path), state, begun=False)
     state.config.unlink()
-    with pytest.raises(StateError, match="what has changed is not known"):
+    with pytest.raises(StateError, match="the changes are unknown"):
         store_config(config(tmp_path, seed=7), state, begun=True)
     store_config(config(tmp_path), state, begun=True)
     assert pipeline_name(state) == "test"
@@ -182,7 +182,7 @@ def test_what_cannot_be_read_or_written_is_a_state_error(state, tmp_path):
     }
     for name, attempt in attempts.items():
         (state.path / name).mkdir()
-        with pytest.raises(StateError, match=f"cannot be used.*{name}.*see that it is a folder"):
+        with pytest.raises(StateError, match=f"cannot be used.*{name}.*check that it is a folder"):
             attempt()
         (state.path / name).rmdir()
 
@@ -227,7 +227,7 @@ def test_a_folder_that_is_made_is_its_owners_alone_and_one_open_to_others_is_nam
         with State(above / "new" / "state").locked(), State(above / "shared").locked():
             pass
     (said,) = caplog.messages
-    assert "shared is open to other users of this machine" in said
+    assert "shared and its records are accessible to other users of this machine" in said
 
 
 def test_the_folder_of_a_log_that_is_written_before_the_first_run_is_its_owners_alone(tmp_path):

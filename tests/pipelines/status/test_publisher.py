@@ -102,7 +102,7 @@ def test_what_happened_is_marked(make_world, make_records, tmp_path, reader):
     ]
     assert [m["text"] for m in marks if m["kind"] == "command"] == ["pause"]
     (trouble,) = [m["text"] for m in marks if m["kind"] == "trouble"]
-    assert "rollback 1000000 is not obeyed: version 1000000 is not kept" in trouble
+    assert "rollback 1000000 is rejected: version 1000000 is not kept" in trouble
     assert reader.document("trouble")["text"] == trouble
     assert reader.chart_marks(since_id=marks[-2]["id"]) == marks[-1:]
 

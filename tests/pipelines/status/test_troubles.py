@@ -60,7 +60,7 @@ def test_nothing_that_becomes_of_the_file_reaches_the_pipeline(
         if hurt == "locked":
             other.execute("ROLLBACK")
     assert as_it_goes(watched)[1:] == as_it_goes(alone)[1:]
-    warned = caplog.text.count("no status can be published")
+    warned = caplog.text.count("the status cannot be published")
     assert warned == (0 if hurt == "damaged" else 1)
 
 
@@ -229,7 +229,7 @@ def test_a_gap_is_marked(world, make_records, tmp_path, reader, monkeypatch):
         world.feed(make_records(10, start=50)[0])
         loop.run(until_idle=True)
     (gap,) = [mark["text"] for mark in reader.chart_marks() if mark["kind"] == "gap"]
-    assert gap == f"what batches 1 to {sequence} taught is lost"
+    assert gap == f"nothing was learned from batches 1 to {sequence}, which are lost"
 
 
 def _no_records(inputs, read):

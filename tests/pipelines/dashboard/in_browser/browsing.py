@@ -50,6 +50,9 @@ extend_every = 1
 budget = 0.1
 """
 DASHBOARD = "/?pipeline=segments"
+QUALITY, LABELLING, DRIFT, OPERATIONS = (
+    f"/{part}?pipeline=segments" for part in ("quality", "labelling", "drift", "operations")
+)
 RUNNING = re.compile("OK|Regression|Feature drift|Annotator disagreement")
 """Status of a pipeline that runs; what other tests did may give it cause for attention."""
 

@@ -13,6 +13,7 @@ from streamboost.pipelines.dashboard.versions import default_baseline_version
 from streamboost.pipelines.status.record_filter import RecordFilter
 from tests.pipelines.dashboard.in_browser.browsing import (
     DASHBOARD,
+    LABELLING,
     RUNNING,
     SCRIPT,
     arrived,
@@ -94,6 +95,8 @@ def test_an_operator_rolls_back_after_a_question_and_a_annotator_cannot(job, vis
     kept = lambda: [one["version"] for one in job.figure("learner", "versions")]  # noqa: E731
     page = visit("/versions?pipeline=segments", "bob")
     button = page.get_by_role("button", name="Roll back to").first
+    assert "danger" in button.get_attribute("class")
+    assert "danger" not in (page.get_by_role("button", name="Retrain").get_attribute("class") or "")
     button.wait_for()
     wanted = int(button.inner_text().split()[-1])
     assert wanted in kept()
@@ -276,7 +279,8 @@ def test_what_could_not_be_used_is_counted_on_every_page_and_leads_to_why(job, v
     page = visit("/versions?pipeline=segments")
     follow(page.get_by_role("link", name=f"Dead letters {n}", exact=True))
     arrived(page, "**/dead-letters?pipeline=segments")
-    follow(page.get_by_role("link", name="Dashboard"))
+    follow(page.get_by_role("link", name="Operations"))
+    follow(page.get_by_role("link", name="Summary"))
     panel = page.locator("#counters")
     panel.get_by_text("could not be used").wait_for()
     follow(panel.get_by_role("link", name=f"{n}", exact=True))
@@ -290,7 +294,7 @@ def test_whoever_labels_against_others_is_in_a_table_that_nothing_cuts_off(answe
         put(answered.config, "labels", more)
     together = lambda: answered.status.document("annotators").get("eve", {}).get("together")  # noqa: E731
     until(lambda: together() == len(ids))
-    page = visit(DASHBOARD)
+    page = visit(LABELLING)
     link = page.locator("#annotators").get_by_role("link", name="eve", exact=True)
     link.wait_for()
     table = page.locator("#annotators .scroll")

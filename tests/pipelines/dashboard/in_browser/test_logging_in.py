@@ -131,7 +131,10 @@ def test_what_a_client_sends_to_a_websocket_forges_no_line_of_the_log(visit, job
     assert "\\u001b[31mRED\\nFORGED" in line
 
 
-PAGES = ("/", "/label", "/records", "/record", "/versions", "/features", "/dead-letters")
+PAGES = (
+    *("/", "/quality", "/labelling", "/drift", "/operations"),
+    *("/label", "/records", "/record", "/versions", "/features", "/dead-letters"),
+)
 
 
 def test_each_page_drops_the_oldest_page_without_connection(visit):

@@ -10,6 +10,10 @@ from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.status.formatting import time_text
 from tests.pipelines.dashboard.in_browser.browsing import (
     DASHBOARD,
+    DRIFT,
+    LABELLING,
+    OPERATIONS,
+    QUALITY,
     RUNNING,
     arrived,
     assert_accessible,
@@ -36,14 +40,14 @@ def test_something_is_seen_before_the_scripts_that_draw_a_page_have_come(visit):
 
 
 def test_the_charts_move_while_records_come(job, visit):
-    page = visit(DASHBOARD)
+    page, overview = visit(OPERATIONS), visit(DASHBOARD)
     chart = page.locator("#throughput .chart")
     before = chart.get_attribute("data-last")
     job.feed(200)
     page.wait_for_function(
         "before => document.querySelector('#throughput .chart').dataset.last > before", arg=before
     )
-    until(lambda: tile(page, "Records") == f"{job.fed:,}")
+    until(lambda: tile(overview, "Records") == f"{job.fed:,}")
 
 
 def test_what_decisions_cost_has_a_tile_while_they_cost_something(job, visit):
@@ -64,11 +68,45 @@ def test_what_decisions_cost_has_a_tile_while_they_cost_something(job, visit):
 
 
 def test_the_address_of_a_panel_leads_to_it_and_not_to_the_top_of_a_long_page(visit):
-    page = visit(f"{DASHBOARD}#annotators", viewport={"width": 1280, "height": 800})
+    page = visit(f"{QUALITY}#committee-size", viewport={"width": 1280, "height": 800})
     page.locator("#committee-size canvas").wait_for()
     seen = "one => { const at = one.getBoundingClientRect(); return at.top >= 0 && at.top < 800 }"
     assert page.evaluate("document.documentElement.scrollHeight") > 3 * 800
-    until(lambda: page.locator("#annotators-title").evaluate(seen))
+    until(lambda: page.locator("#committee-size-title").evaluate(seen))
+
+
+@pytest.mark.parametrize(
+    ("anchor", "part"),
+    [("annotators", LABELLING), ("class-mix", DRIFT), ("lag", OPERATIONS), ("metrics", QUALITY)],
+)
+def test_an_anchor_of_the_one_page_that_the_dashboard_was_leads_to_its_part(anchor, part, visit):
+    page = visit(DASHBOARD)
+    page.goto(f"{page.url}#{anchor}")
+    page.reload()
+    arrived(page, f"**{part}#{anchor}")
+    page.locator(f"#{anchor}-title").wait_for(state="attached")
+
+
+def test_the_overview_fits_one_screen_and_two_of_a_phone_and_leads_on(visit):
+    page = visit(DASHBOARD, viewport={"width": 1440, "height": 900})
+    page.locator("#accuracy canvas").wait_for()
+    page.locator("#next-steps a").first.wait_for()
+    for width, height, screens in ((1440, 900, 1), (390, 844, 2)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_function(
+            "most => document.documentElement.scrollHeight <= most", arg=screens * height
+        )
+    page.locator("#next-steps").get_by_role("link", name="Label records").click()
+    arrived(page, "**/label?pipeline=segments")
+
+
+def test_the_method_of_a_figure_is_shown_on_request(visit):
+    page = visit(QUALITY)
+    about = page.locator("#classes").get_by_text("share of a class that was found")
+    assert not about.is_visible()
+    page.get_by_label("About: Classes").focus()
+    page.keyboard.press("Enter")
+    about.wait_for()
 
 
 @pytest.fixture
@@ -142,12 +180,12 @@ def test_the_line_says_since_when_a_pipeline_that_stands_still_is_silent_until_i
 
 
 def test_a_page_that_was_told_of_changes_shows_what_one_opened_later_does(job, visit):
-    page = visit(DASHBOARD)
+    page, overview = visit(OPERATIONS), visit(DASHBOARD)
     page.locator("#throughput canvas").wait_for()
     for _ in range(3):
         job.feed(60)
-        until(lambda: tile(page, "Records") == f"{job.fed:,}")
-    later = visit(DASHBOARD)
+        until(lambda: tile(overview, "Records") == f"{job.fed:,}")
+    later = visit(OPERATIONS)
     later.locator("#throughput canvas").wait_for()
     # Only what was committed last is left to draw; what nothing follows is drawn, too.
     until(lambda: drawn(page) == drawn(later), seconds=30)
@@ -185,10 +223,12 @@ def test_several_pipelines_are_shown_at_a_glance(job, visit):
 def test_the_glance_at_a_pipeline_leads_to_its_page(job, visit):
     page = visit("/")
     page.get_by_role("link", name="segments").last.click()
-    page.wait_for_selector("#throughput canvas")
+    page.wait_for_selector("#accuracy canvas")
 
 
-@pytest.mark.parametrize("path", ["/?pipeline=later", "/label?pipeline=later"])
+@pytest.mark.parametrize(
+    "path", ["/?pipeline=later", "/operations?pipeline=later", "/label?pipeline=later"]
+)
 def test_a_pipeline_that_has_not_begun_says_how_to_begin(path, visit):
     page = visit(path, bypass_csp=True)
     assert 'start it with "streamboost run"' in page.locator("main").inner_text()
@@ -207,17 +247,21 @@ def test_an_unknown_pipeline_is_a_plain_404(job, chromium):
 
 @pytest.mark.parametrize(
     ("path", "theme"),
-    [(DASHBOARD, "light"), ("/label", "dark"), *slow((DASHBOARD, "dark"), ("/label", "light"))],
+    [
+        *((DASHBOARD, "light"), (QUALITY, "light"), (LABELLING, "dark"), (DRIFT, "light")),
+        *((OPERATIONS, "dark"), ("/label", "dark")),
+        *slow((DASHBOARD, "dark"), (QUALITY, "dark"), ("/label", "light")),
+    ],
 )
 def test_a_page_is_accessible_fits_a_phone_and_follows_the_theme(path, theme, visit):
     page = visit(path, color_scheme=theme, bypass_csp=True)  # axe brings styles of its own
-    page.wait_for_selector("canvas" if path == DASHBOARD else ".choice")
+    page.wait_for_selector({"/label": ".choice", DRIFT: "tbody tr"}.get(path, "canvas"))
     brightness = page.evaluate(
         "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
     )
     assert (min(brightness) > 200) if theme == "light" else (max(brightness) < 60)
     assert_accessible(page)
-    assert_fits(page, f"{'dashboard' if path == DASHBOARD else 'labelling'}-{theme}")
+    assert_fits(page, f"{path.partition('?')[0].strip('/') or 'overview'}-{theme}")
 
 
 def test_images_that_a_text_holds_are_shown_on_the_pages_of_records_alone(visit):

@@ -1,11 +1,18 @@
 """The pages in a real browser: what each is for, and for whom."""
 
+import re
+from urllib.parse import urlsplit
+
 import pytest
 from waiting import until
 
 from streamboost.pipelines.dashboard.explanations import contrast_class, contrast_contributions
 from tests.pipelines.dashboard.in_browser.browsing import (
     DASHBOARD,
+    DRIFT,
+    LABELLING,
+    OPERATIONS,
+    QUALITY,
     SCRIPT,
     arrived,
     by_keys,
@@ -24,22 +31,25 @@ pytestmark = in_a_browser
 
 def test_every_part_of_the_dashboard_shows_something(visit):
     page = visit(DASHBOARD)
-    for chart in (
-        "accuracy",
-        "labels-against-budget",
-        "throughput",
-        "latency",
-        "lag",
-        "committee-size",
+    for part, charts, tables in (
+        (DASHBOARD, ("accuracy",), ()),
+        (LABELLING, ("labels-against-budget",), ()),
+        (DRIFT, (), ("class-mix",)),
+        (QUALITY, ("accuracy", "committee-size"), ("confusion-matrix", "committee-history")),
+        (OPERATIONS, ("throughput", "latency", "lag"), ("batch-latency-by-stage", "counters")),
     ):
-        page.locator(f"#{chart} canvas").wait_for()  # charts are fetched after the page
-        page.locator(f"#{chart} details summary").click()
-        page.locator(f"#{chart} tbody tr").first.wait_for()
-    for table in ("class-mix", "confusion-matrix", "batch-latency-by-stage", "committee-history"):
-        page.locator(f"#{table} tbody tr").first.wait_for()
-    table = page.locator("#metrics .scroll")
-    table.wait_for()
-    assert table.evaluate("one => one.scrollHeight <= one.clientHeight"), "no figure is cut off"
+        page.goto(page.url.replace(urlsplit(page.url).path + "?pipeline=segments", part))
+        for chart in charts:
+            page.locator(f"#{chart} canvas").wait_for()  # charts are fetched after the page
+            page.locator(f"#{chart} .body details summary").click()
+            page.locator(f"#{chart} tbody tr").first.wait_for()
+        for table in tables:
+            page.locator(f"#{table} tbody tr").first.wait_for()
+        if part == QUALITY:
+            table = page.locator("#metrics .scroll")
+            table.wait_for()
+            is_whole = "one => one.scrollHeight <= one.clientHeight"
+            assert table.evaluate(is_whole), "no figure is cut off"
     letter = page.locator(".letters > li", has_text="missing_id").last
     letter.locator("summary").click()
     assert SCRIPT.replace('"', '\\"') in letter.locator("pre").inner_text()
@@ -58,14 +68,19 @@ def test_a_label_given_by_a_key_is_learned_and_changes_the_committee(job, visit)
     until_said(page, f"Record {id} is {name}")
     until(lambda: job.figure("learner", "labels") == labels + 1)
     until(lambda: tile(dashboard, "Version") != version)
-    until(lambda: text_of(page, ".answered tbody tr").split()[-2:] == ["written", "Change"])
+    until(lambda: re.search(r"written|learned in version", text_of(page, ".answered tbody tr")))
+    assert text_of(page, ".answered tbody tr").split()[-1] == "Change"
+    job.feed(200)
+    job.answer(job.open_ids()[:5])  # the training that these begin has the label before them
+    learned = rf"{id}\s.*learned in version \d+"
+    until(lambda: re.search(learned, text_of(page, ".answered tbody")))
     assert text_of(page, ".answered tbody tr").split()[:3] == [id, name, "ann"]
 
 
 @pytest.mark.parametrize("follow", [by_mouse, by_keys])
 @pytest.mark.slow
 def test_a_cell_leads_to_its_records_and_a_record_to_what_made_it_so(answered, visit, follow):
-    page = visit(DASHBOARD)
+    page = visit(QUALITY)
     one = explained(answered)[0]
     truth, said = one["truth"], one["label"]
     head = page.get_by_role("rowheader", name=truth, exact=True)

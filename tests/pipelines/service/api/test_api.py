@@ -68,9 +68,9 @@ def test_what_was_posted_is_where_the_pipeline_reads_it_when_the_answer_comes(as
 USELESS_RECORDS = {
     '[{"id": "1", "a": 1}, {"a": 2}]': r"record 2 cannot be used \(missing_id\)",
     '[{"id": "1", "a": "wide"}]': r"record 1 cannot be used \(wrong_type\)",
-    '[{"id": "1", "a": 1e999}]': "cannot stand in JSON",
-    '[{"id": "1", "a": NaN}]': "cannot stand in JSON",
-    '[{"id": "\\ud800", "a": 1}]': "cannot stand in JSON",
+    '[{"id": "1", "a": 1e999}]': "cannot be encoded as JSON",
+    '[{"id": "1", "a": NaN}]': "cannot be encoded as JSON",
+    '[{"id": "\\ud800", "a": 1}]': "cannot be encoded as JSON",
     f'[{{"id": "1", "x": "{"x" * 1_000_001}"}}]': "too_large",
     "[]": "at least 1",
 }

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 from serving import SCRIPT, TOKEN, read, site_of
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 PATHS = ["/", "/label", "/_nicegui/static/x.js", "/api/v1/pipelines", "/api/v1/openapi.json"]
@@ -130,6 +130,18 @@ def test_a_websocket_needs_the_token_and_our_own_origin(site):
         pass
 
 
+def test_websocket_messages_have_a_limit_of_their_own(site):
+    headers = site.cookie_of(site.browser())
+    with connect(site.echo(), additional_headers=headers, max_size=None) as websocket:
+        within = "x" * site.settings.max_message
+        assert len(within) > site.settings.max_body
+        websocket.send(within)
+        assert websocket.recv(30) == within
+        websocket.send(within + "x")
+        with pytest.raises(ConnectionClosed, match="1009"):
+            websocket.recv(30)
+
+
 def raw(site, request):
     """Send bytes that no client library would, and return all that is answered."""
     with socket.create_connection(("127.0.0.1", site.settings.port), timeout=30) as connection:
@@ -225,6 +237,22 @@ def test_a_command_takes_nothing_but_its_words(site):
         body = {path: [{"id": "1", "label": "a", "a": 1.0}], "stream": "others"}
         answer = site.program().post(f"/api/v1/pipelines/test/{path}", json=body)
         assert answer.status_code == 422
+
+
+def test_unknown_fields_of_a_body_are_one_error(site):
+    many = {f"x{number}": 1 for number in range(1_000)}
+    for path, body in (
+        ("pipelines/test/labels", {"labels": [{"id": "1", "label": "a"}]}),
+        ("pipelines/test/labels", {"labels": [{"id": "1", "label": "a"} | many]}),
+        ("pipelines/test/labelling/skip", {"id": "1"}),
+        ("pipelines/test/predict", {"records": [{}]}),
+        ("logins", {"name": "ann"}),
+        ("pipelines/test/commands", {"command": "pause", "decision": many}),
+    ):
+        answer = site.program().post(f"/api/v1/{path}", json=body | many)
+        assert answer.status_code == 422
+        assert answer.json()["detail"].count(": ") == 2, "a field and what to do"
+        assert "x0" in answer.json()["detail"]
 
 
 def test_health_and_readiness_say_yes_to_anybody_and_nothing_else(site):

@@ -61,6 +61,27 @@ def test_a_body_is_counted_as_it_comes_whatever_it_says_of_its_length():
     assert ask(tight, said, [b"12345", b"67890", b"1"])[0] == 413
 
 
+def test_bodies_of_concurrent_requests_share_a_limit():
+    answers = []
+
+    async def nested(scope, receive, send):
+        while (await receive())["more_body"]:
+            pass
+        if len(answers) < 3:
+            answers.append(None)
+            answers.append(await begin())
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def begin():
+        return await asyncio.to_thread(lambda: ask(shared, TOKEN, [b"12345", b"678"])[0])
+
+    shared = guard(nested, max_body=10, max_concurrent_body=20)
+    assert ask(shared, TOKEN, [b"12345", b"678"])[0] == 200
+    assert answers == [None, None, 429, 200]
+    assert ask(shared, TOKEN, [b"1234567890"])[0] == 200, "bodies of earlier requests do not count"
+
+
 @pytest.mark.parametrize("length", [b"11", b"-1", b"1e1", b"99999999999999999999999", b""])
 def test_a_length_that_is_too_large_or_none_is_refused_unread(length):
     async def never(scope, receive, send):

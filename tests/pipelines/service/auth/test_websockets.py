@@ -1,6 +1,8 @@
 """Websocket messages of an authenticated client, over real connections."""
 
+import json
 import logging
+import re
 
 import httpx
 import pytest
@@ -49,6 +51,42 @@ def test_malformed_websocket_messages_are_logged_as_one_line_each(served):
                 websocket.send(message)
             lines.append(served.process.stderr.readline())
     assert all(" WARNING [0] malformed websocket " in line for line in lines), lines
+
+
+@pytest.mark.slow
+def test_text_of_a_client_is_marked_and_shortened_in_the_log(served):
+    address, login = valid_sessions(served)
+    page = httpx.get(f"{served.client.base_url}/dead-letters", headers=login, timeout=60).text
+    id, text = re.search(r"client_id': '([^']+)", page)[1], "the disk is full " * 1_000
+    reported = ["log", {"client_id": id, "level": "error", "message": text}]
+    with connect(address, additional_headers=login, close_timeout=0.1) as websocket:
+        websocket.recv(30)
+        websocket.send("40")
+        shake = ["handshake", {"client_id": id, "tab_id": id, "document_id": id}]
+        for event in (shake, reported, ["event", {"client_id": id, "id": 0, "listener_id": text}]):
+            websocket.send(f"42{json.dumps(event)}")
+        lines = [served.process.stderr.readline() for _ in range(2)]
+    assert " WARNING [0] the browser of " in lines[0]
+    assert " reports 'the disk is full " in lines[0]
+    assert " WARNING [0] malformed websocket event: " in lines[1]
+    assert max(map(len, lines)) < 500
+
+
+@pytest.mark.slow
+def test_websocket_serves_a_single_page(served):
+    address, login = valid_sessions(served)
+    site = str(served.client.base_url)
+    with connect(address, additional_headers=login, close_timeout=0.1) as websocket:
+        websocket.recv(30)
+        websocket.send("40")
+        for accepted in ("430[true]", "430[false]", "430[false]"):
+            page = httpx.get(f"{site}/dead-letters", headers=login, timeout=60).text
+            id = re.search(r"client_id': '([^']+)", page)[1]
+            shake = ["handshake", {"client_id": id, "tab_id": id, "document_id": id}]
+            websocket.send(f"420{json.dumps(shake)}")
+            while not (answer := websocket.recv(30)).startswith("430"):
+                pass
+            assert answer == accepted
 
 
 def test_an_error_that_was_never_raised_is_logged_as_it_is():

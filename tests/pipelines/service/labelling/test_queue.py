@@ -51,7 +51,7 @@ def test_whoever_does_not_come_back_loses_the_record(desk):
     assert desk.before(BEN) == "1"
     desk.now += 1
     assert desk.before(User("cy", "seat 3")) == "0"
-    with pytest.raises(StateError, match="somebody else is labelling record '0'"):
+    with pytest.raises(StateError, match="another annotator is labelling record '0'"):
         desk.queue.answer(ANN, "0", "left")
 
 
@@ -102,7 +102,7 @@ def test_an_answer_that_came_too_late_is_called_so_and_counts_for_nothing(desk):
     entries = {entry.id: entry for entry in desk.queue.history()}
     assert (entries["0"].stage, entries["1"].stage) == ("late", "written")
     assert desk.queue.progress(ANN).today == 1
-    with pytest.raises(StateError, match="no such answer to change"):
+    with pytest.raises(StateError, match="this answer does not exist"):
         desk.queue.correct_label(ANN, entries["0"].number, "right")
 
 
@@ -130,6 +130,15 @@ def test_an_answer_can_be_undone_until_it_is_written(desk):
     assert desk.written() == [("0", "right", "ann")]
     with pytest.raises(StateError, match="'right' of record '0' was written already"):
         desk.queue.undo(ANN)
+
+
+def test_undo_ends_with_its_window_or_before_the_request_expires(desk):
+    desk.asked.open["0"]["expires"] = desk.now + MARGIN + 1_000
+    short, long = (desk.queue.answer(ANN, id, "left") for id in ("0", "1"))
+    assert desk.queue.undo_seconds(short) == 1.0
+    assert desk.queue.undo_seconds(long) == GRACE / 1000
+    desk.now += GRACE + 1
+    assert desk.queue.undo_seconds(long) == 0.0
 
 
 def test_undo_is_of_ones_own_seat(desk):
@@ -446,7 +455,7 @@ def test_a_file_of_another_release_is_refused(desk):
 def test_a_record_that_is_asked_about_again_goes_to_somebody_else(desk):
     desk.asked.open["9"] = Asked.one("9", 2.0) | {"excluded_annotators": ["ann"]}
     assert desk.before(ANN) == "0"
-    with pytest.raises(StateError, match="record '9' is asked about again, of somebody else"):
+    with pytest.raises(StateError, match="record '9' needs a label of another annotator"):
         desk.queue.answer(ANN, "9", "left")
     assert desk.before(BEN) == "9"
 
@@ -474,7 +483,7 @@ def test_a_change_that_is_undone_leaves_what_was_said_before(desk):
 
 def test_only_who_said_it_or_an_operator_changes_an_answer(desk):
     first = desk.queue.answer(ANN, "0", "left")
-    with pytest.raises(StateError, match="record '0' was labelled by somebody else"):
+    with pytest.raises(StateError, match="record '0' was labelled by another annotator"):
         desk.queue.correct_label(BEN, first.number, "right")
     boss = User("boss", "seat 3", "operator")
     assert desk.queue.correct_label(boss, first.number, "right").person == "boss"
@@ -482,7 +491,7 @@ def test_only_who_said_it_or_an_operator_changes_an_answer(desk):
     undone = desk.queue.answer(ANN, "2", "left")
     desk.queue.undo(ANN)
     for number in (skipped.number, undone.number, 77, 0, -1):
-        with pytest.raises(StateError, match="no such answer"):
+        with pytest.raises(StateError, match="this answer does not exist"):
             desk.queue.correct_label(boss, number, "right")
     with pytest.raises(DataError):
         desk.queue.correct_label(ANN, first.number, "")
@@ -492,7 +501,7 @@ def test_nobody_changes_what_was_changed_while_they_looked_at_it(desk):
     first = desk.queue.answer(ANN, "0", "left")
     boss = User("boss", "seat 3", "operator")
     second = desk.queue.correct_label(boss, first.number, "right")
-    with pytest.raises(StateError, match="'0' is 'right' by now, as boss says"):
+    with pytest.raises(StateError, match="'0' has the newer label 'right' of boss"):
         desk.queue.correct_label(ANN, first.number, "left")
     desk.queue.undo(boss)
     assert desk.queue.correct_label(ANN, first.number, "left").number > second.number
@@ -501,7 +510,7 @@ def test_nobody_changes_what_was_changed_while_they_looked_at_it(desk):
 def test_where_the_first_label_stays_none_can_be_changed(desk):
     first = desk.queue.answer(ANN, "0", "left")
     desk.queue._corrects = False
-    with pytest.raises(StateError, match='on_conflict = "first"'):
+    with pytest.raises(StateError, match="set \\[labels\\] on_conflict"):
         desk.queue.correct_label(ANN, first.number, "right")
     assert len(desk.queue.history()) == 1
 

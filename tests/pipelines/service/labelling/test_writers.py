@@ -105,6 +105,14 @@ def test_text_that_is_neither_true_nor_false_is_not_taken_for_false():
     assert log.payloads() == [b'{"id":"1","label":true}']
 
 
+def test_both_booleans_are_offered_before_the_first_label():
+    allowed = LabelWriter(MemorySink(MemoryLog()), Schema(label="boolean")).allowed_labels
+    assert list(allowed) == ["true", "false"]
+    assert not LabelWriter(MemorySink(MemoryLog()), Schema()).allowed_labels
+    chosen = Schema(label="boolean", classes=("false", "true"))
+    assert list(LabelWriter(MemorySink(MemoryLog()), chosen).allowed_labels) == ["false", "true"]
+
+
 def test_records_with_nested_ids_are_judged_before_their_fields_are_known():
     log = MemoryLog()
     writer = RecordWriter(MemorySink(log), Schema(id="payment.id"))
