@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Scored",
     "committee_predictions",
+    "fill_probabilities",
+    "label_probabilities",
     "predict_labels",
     "remove_calibration",
     "rename_classes",
@@ -164,6 +166,26 @@ def committee_predictions(committee: "Committee", scored: Scored) -> Scored:
         margins=top_two_gap(scored.scores),
         temperature=1.0,
     )
+
+
+def fill_probabilities(scored: Scored, other: Scored) -> Scored:
+    """Return `scored` with the probabilities of `other` for the records whose own are NaN.
+
+    `other` has predictions for the same records.
+    """
+    classes = list(dict.fromkeys([*scored.classes.tolist(), *other.classes.tolist()]))
+    P, Q = np.zeros((2, len(scored), len(classes)))
+    P[:, : len(scored.classes)] = scored.probabilities
+    Q[:, [classes.index(label) for label in other.classes.tolist()]] = other.probabilities
+    P = np.where(np.isnan(P).any(axis=1, keepdims=True), Q, P)
+    return replace(scored, classes=labels_to_array(classes), probabilities=P)
+
+
+def label_probabilities(scored: Scored) -> np.ndarray:
+    """Return the probability (n,) of each predicted label; 1 for records without a label."""
+    is_label = scored.labels[:, None] == scored.classes.astype(object)
+    found: np.ndarray = np.where(is_label, scored.probabilities, 0.0).sum(axis=1)
+    return np.where(is_label.any(axis=1), found, 1.0)
 
 
 def predict_labels(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> np.ndarray:

@@ -169,7 +169,7 @@ def test_the_benchmarks_it_names_exist():
             assert (folder / f"{name}.py").exists() or (folder / name).is_dir(), (page, name)
 
 
-LONG = ["drifting_stream"]
+LONG = ["drifting_stream", "monitored_model"]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 

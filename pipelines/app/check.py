@@ -7,6 +7,7 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from streamboost.connectors.base import Message, Source, Transaction
+from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.inference import (
     absent_fields_error,
     quoted_excerpt,
@@ -49,6 +50,7 @@ from streamboost.pipelines.config.field_changes import added_fields
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.label_studio import run as label_studio
 from streamboost.pipelines.label_studio.tasks import FILE, TaskStore
+from streamboost.pipelines.models.recorded import RecordedPredictions
 from streamboost.pipelines.models.transformer import decode_raw_record
 from streamboost.pipelines.runner.initial_data import decode_initial_data, deploy_initial_committee
 from streamboost.pipelines.runner.replay import (
@@ -124,6 +126,9 @@ def check_pipeline(config: Config) -> Iterator[CheckResult]:
             )
         if factory_names(config):
             yield _check_part(config, "models", partial(_describe_models, config, schema, messages))
+        if (field := config.sections.prediction_field) is not None:
+            describe = partial(_describe_recorded_predictions, config, schema, field, messages)
+            yield _check_part(config, "model", describe)
         if config.is_distributed:
             yield _check_part(config, "scoring", partial(scorer_limits_text, config))
         yield _check_part(config, "labels", partial(_describe_labels, config, connectors.labels))
@@ -357,12 +362,19 @@ def _refuse_absent_fields(
             raise DataError(f"[schema] time: {wrong}")
 
 
-def _describe_models(config: Config, get_schema: _GetSchema, messages: list[Message]) -> str:
-    """Return a text about the external models; ConfigurationError if one cannot be created."""
+def _decode_first_records(
+    config: Config, get_schema: _GetSchema, messages: list[Message]
+) -> tuple[Schema, Records | None]:
+    """Return the schema, and the records in `messages`; None if no features are known."""
     schema = get_schema()
     if messages and not schema.has_known_features:
         schema, _ = schema.infer(transform_messages(config, schema, messages))
-    records = schema.decode(messages).records if schema.has_known_features else None
+    return schema, schema.decode(messages).records if schema.has_known_features else None
+
+
+def _describe_models(config: Config, get_schema: _GetSchema, messages: list[Message]) -> str:
+    """Return a text about the external models; ConfigurationError if one cannot be created."""
+    schema, records = _decode_first_records(config, get_schema, messages)
     if records is None:
         return check_models(config, [])
     if config.sections.features is not None:
@@ -374,6 +386,24 @@ def _describe_models(config: Config, get_schema: _GetSchema, messages: list[Mess
     return check_models(
         config, [(dict(zip(schema.features, one, strict=False)), None) for one in values]
     )
+
+
+def _describe_recorded_predictions(
+    config: Config, get_schema: _GetSchema, field: str, messages: list[Message]
+) -> str:
+    """Return the counts of the predictions in `messages`; DataError if none is valid."""
+    _, records = _decode_first_records(config, get_schema, messages)
+    recorded = RecordedPredictions(field)
+    if records is not None:
+        # The classes of the file: they may be newer than those of the state.
+        recorded.read(records.messages, config.sections.build_schema(), lambda label: label)
+    counts = {name.replace("_", " "): n for name, n in recorded.to_json().items()}
+    text = ", ".join(f"{n:,} {name}" for name, n in counts.items() if n) or "no record yet"
+    if recorded.n_missing + recorded.n_malformed and not recorded.n_valid:
+        raise DataError(
+            f"[model] prediction_field {field!r}: {text}: name the field with the prediction"
+        )
+    return text
 
 
 def _describe_labels(config: Config, source: Source) -> str:

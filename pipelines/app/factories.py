@@ -67,7 +67,8 @@ _MAX_FIELDS = 256
 def factory_names(config: Config) -> dict[str, str]:
     """Return the factories `module:function` in the pipeline file, keyed by section name."""
     sections = config.sections
-    found = {} if sections.model is None else {"[model]": sections.model.river}
+    model = None if sections.model is None else sections.model.river
+    found = {} if model is None else {"[model]": model}
     found |= {} if sections.features is None else {_FEATURES: sections.features.river}
     return found | {
         f"[shadow_models.{name}]": one.river for name, one in (sections.shadow_models or {}).items()

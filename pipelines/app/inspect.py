@@ -21,7 +21,13 @@ from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.monitoring.last_error import read_last_error
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
-from streamboost.pipelines.status.formatting import COUNTERS, RECORDS_APART, UNUSABLE
+from streamboost.pipelines.status.formatting import (
+    COUNTERS,
+    RECORDED,
+    RECORDS_APART,
+    UNUSABLE,
+    gain_text,
+)
 
 __all__ = [
     "NO_FIGURE",
@@ -176,6 +182,7 @@ _FIELDS = (
     ),
     ("unreadable", "values of another type than their field's", "treated as missing"),
 )
+_OWN = "of the own model, which is compared only"
 _NAMED = 20
 """Maximum number of fields that are listed by name; others are only counted."""
 
@@ -246,6 +253,7 @@ def _description_lines(description: dict[str, Any]) -> list[str]:
     lines += _expert_lines(checkpoint["experts"])
     lines += _change_lines(checkpoint["changes"])
     lines += annotator_lines(checkpoint["annotators"])
+    lines += _recorded_prediction_lines(checkpoint.get("recorded", {}))
     lines += _shadow_model_lines(checkpoint.get("shadow_models", {}))
     lines += _field_problem_lines(checkpoint["fields"])
     lines += metric_lines(checkpoint["evaluation"])
@@ -278,20 +286,26 @@ def _change_lines(changes: Mapping[str, Any]) -> Iterator[str]:
         yield f"    newest          {then}: the stream changed before label {since:,}"
 
 
+def _recorded_prediction_lines(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield lines with the counts of the predictions of another system in the records."""
+    if counts:
+        yield "  predictions in the records"
+    for name, n in counts.items():
+        if n or name == "valid":
+            yield f"    {name.replace('_', ' '):<15} {n:>10,}  {RECORDED[name]}"
+
+
 def _shadow_model_lines(reports: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield table lines with each shadow model's accuracy, estimated from requested labels."""
     if reports:
         yield "  shadow models, share of correct predictions on arrival"
         yield _format_table_row("", "since the start", "newest")
     for name, one in reports.items():
-        path = ("committee", "accuracy")
-        yield _format_table_row(
-            name,
-            *(
-                _format_estimate(_nested_value(one[part], path))
-                for part in ("since_start", "recent")
-            ),
-        )
+        parts = [one["since_start"], one["recent"]]
+        accuracy = [(part["committee"] or {}).get("accuracy") for part in parts]
+        yield _format_table_row(name, *map(_format_estimate, accuracy))
+        if "gain" in parts[0]:
+            yield _format_table_row("  compared", *(gain_text(part["gain"]) for part in parts))
 
 
 def annotator_lines(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
@@ -328,6 +342,8 @@ def _label_and_record_count_lines(
 ) -> Iterator[str]:
     for part, words in _WORDS.items():
         rows = [(key, checkpoint[part].get(key, 0), text) for key, text in words.items()]
+        if part == "committee" and "recorded" in checkpoint:
+            rows = [(key, n, _OWN if key == "version" else text) for key, n, text in rows]
         if part == "ledger":
             text = "labels of the initial data (learned without requests)"
             rows.append(("initial_labels", checkpoint["initial_labels"], text))
@@ -385,6 +401,8 @@ def metric_lines(evaluation: Mapping[str, Any]) -> Iterator[str]:
         shown = [_format_estimate(one["accuracy_with_left_out"]) for one in (whole, recent)]
         yield _format_table_row("with all labels", *shown, "accuracy with all annotators")
         yield f"    left out        {', '.join(whole['left_out'])}: they disagree too often"
+    if (drop := evaluation.get("drop")) and drop["low"] > 0.0:
+        yield f"    dropped         by {100 * drop['value']:.1f} points in the newest records"
     naive = [_nested_value(one, ("committee", "naive_accuracy")) for one in (whole, recent)]
     told = [f"{one['value']:.3f}" if one else NO_FIGURE for one in naive]
     yield _format_table_row("naive accuracy", *told, "on requested labels: a biased sample")

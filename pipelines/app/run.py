@@ -39,6 +39,7 @@ from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.config.field_changes import added_fields, configured_output_rules
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.distributed.learning import LearningPipeline
+from streamboost.pipelines.models.recorded import RecordedPredictions
 from streamboost.pipelines.monitoring.last_error import LastErrorFile
 from streamboost.pipelines.monitoring.log_format import add_sequence_to_log
 from streamboost.pipelines.runner.batch_reader import BatchReader
@@ -262,7 +263,9 @@ def _build_pipeline(
     versions = CommitteeStore(state.versions, section.keep_versions)
     if config.is_distributed:
         return LearningPipeline(schema, learner, join, versions, on_data_loss=section.on_data_loss)
-    return Pipeline(schema, learner, join, versions, models)
+    field = config.sections.prediction_field
+    recorded = None if field is None else RecordedPredictions(field)
+    return Pipeline(schema, learner, join, versions, models, recorded)
 
 
 def _build_batch_reader(config: Config, schema: Schema, connectors: Connectors) -> BatchReader:

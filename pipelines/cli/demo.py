@@ -62,12 +62,20 @@ def demo(
             show_default=False,
         ),
     ] = None,
+    predicted: Annotated[
+        str | None,
+        typer.Option(
+            help="The field with the prediction of another model, which is evaluated: a label, or "
+            "a map or list of class probabilities.",
+            show_default=False,
+        ),
+    ] = None,
     strategy: Annotated[Strategy | None, typer.Option(help="Run only this strategy.")] = None,
     budget: Annotated[
         float | None,
         typer.Option(
-            help="Set the share of records whose label may be requested. Default: 0.1, or 0.05 "
-            "with --serve.",
+            help="Set the share of records whose label may be requested. Default: 0.1, 0.05 with "
+            "--serve, or 0.02 with --predicted.",
             show_default=False,
         ),
     ] = None,
@@ -96,10 +104,23 @@ def demo(
     With `demo FILE --label FIELD`, the records are your own, and a chart shows accuracy over labels
     bought.
 
+    With `--predicted FIELD`, the demo evaluates the predictions of another model in your records,
+    from few labels. It shows the accuracy that all labels give, and when a drop was reported.
+
     With --serve, the demo streams handwritten digits until it is stopped, and most requests are
     left for you. With --state, the next demo continues from the same state.
     """
-    _refuse_incomplete_records_options(records, label, id, encoder)
+    _refuse_incomplete_records_options(records, label, id, encoder, predicted)
+    if predicted is not None and records is not None and label is not None:
+        if strategy or html or serve:
+            raise ConfigurationError(
+                "demo --predicted evaluates predictions, and compares no strategies: leave out "
+                "--strategy, --html and --serve"
+            )
+        _evaluate_predictions(
+            (records, label, id, encoder), predicted, budget, seed, state, as_json=as_json
+        )
+        return
     if serve:
         if as_json or html or records or strategy == Strategy.repeat_last:
             raise ConfigurationError(
@@ -116,16 +137,20 @@ def demo(
 
 
 def _refuse_incomplete_records_options(
-    records: Path | None, label: str | None, id: str | None, encoder: str | None
+    records: Path | None,
+    label: str | None,
+    id: str | None,
+    encoder: str | None,
+    predicted: str | None,
 ) -> None:
     if records is not None and label is None:
         raise ConfigurationError(
             f"demo {records}: the label field is missing: give it as --label FIELD"
         )
-    if records is None and any(one is not None for one in (label, id, encoder)):
+    if records is None and any(one is not None for one in (label, id, encoder, predicted)):
         raise ConfigurationError(
-            "demo: --label, --id and --encoder need a file with your own records: give the file "
-            "first, as in `streamboost demo records.jsonl --label is_fraud`"
+            "demo: --label, --id, --encoder and --predicted need a file with your own records: "
+            "give the file first, as in `streamboost demo records.jsonl --label is_fraud`"
         )
 
 
@@ -196,6 +221,45 @@ def _compare_strategies(
         )
     if stop.requested:
         messages.print("interrupted")
+        raise typer.Exit(130)
+
+
+def _evaluate_predictions(
+    labelled_file: tuple[Path, str, str | None, str | None],
+    field: str,
+    budget: float | None,
+    seed: int,
+    state: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Evaluate the predictions in `field` of the user's records, and print the result."""
+    from dataclasses import asdict
+    from tempfile import TemporaryDirectory
+
+    from streamboost.pipelines.app.warmup import warm_up
+    from streamboost.pipelines.demo import predicted
+    from streamboost.pipelines.demo.own import split_labelled_file
+
+    stop = stop_on_signals(b"")
+    with TemporaryDirectory() as temporary:
+        folder = state or Path(temporary)
+        stream = split_labelled_file(*labelled_file[:3], folder, labelled_file[3])
+        print_block(stream.about, file=sys.stderr)
+        warm_up(partial(print_block, file=sys.stderr), ["sketch"])
+        found = predicted.evaluate_predictions(
+            stream,
+            field,
+            folder / "predicted",
+            seed=seed,
+            budget=predicted.BUDGET if budget is None else budget,
+            stop=stop,
+        )
+    if as_json:
+        print_lines(json.dumps(asdict(found)))
+    else:
+        print_lines(*predicted.result_lines(found, field))
+    if stop.requested:
         raise typer.Exit(130)
 
 

@@ -260,9 +260,18 @@ def _check_settings_of_external_models(
         is_pool = isinstance(query, dict) and query.get("mode") == "pool"
         if is_pool and name != "features":
             yield Problem("query", "mode", f'must be "stream" with [{name}]')
-    if sections.model and isinstance(query, dict) and query.get("strategy") == "vote_entropy":
-        text = "needs votes, which a River classifier does not return: set another strategy"
-        yield Problem("query", "strategy", text)
+    if (model := sections.model) is not None:
+        if (model.river is None) == (model.prediction_field is None):
+            yield Problem("model", None, "needs one of river and prediction_field: write one")
+        if model.prediction_field is not None and not sections.schema_.classes:
+            text = "needs the classes of the labels: list them in [schema] classes"
+            yield Problem("model", "prediction_field", text)
+        if model.prediction_field is not None and sections.decision_parameters:
+            text = "is refused with [model] prediction_field: that system decides; leave it out"
+            yield Problem("decision", None, text)
+        if model.river and isinstance(query, dict) and query.get("strategy") == "vote_entropy":
+            text = "needs votes, which a River classifier does not return: set another strategy"
+            yield Problem("query", "strategy", text)
 
 
 def _check_connector_sections(sections: Sections) -> list[Problem]:

@@ -242,7 +242,20 @@ class ServeSection(Section):
 
 
 class ModelSection(Section):
-    """[model] and [shadow_models.NAME]: a River classifier, or an object with the same methods."""
+    """[model]: a River classifier, or the predictions that each record carries."""
+
+    river: Text | None = Field(
+        None, description='factory of the River object, as "module:function"'
+    )
+    prediction_field: Text | None = Field(
+        None,
+        description="field with the prediction of another system: a label, or a map or list of "
+        "class probabilities; needs [schema] classes and excludes river",
+    )
+
+
+class ShadowModelSection(Section):
+    """[shadow_models.NAME]: a River classifier, or an object with the same methods."""
 
     river: Text = Field(description='factory of the River object, as "module:function"')
 
@@ -307,9 +320,9 @@ class Sections(Section):
     decision: DecisionSection | None = None
     model: ModelSection | None = None
     features: FeaturesSection | None = None
-    shadow_models: dict[Annotated[str, AfterValidator(_check_model_name)], ModelSection] | None = (
-        None
-    )
+    shadow_models: (
+        dict[Annotated[str, AfterValidator(_check_model_name)], ShadowModelSection] | None
+    ) = None
 
     @model_validator(mode="before")
     @classmethod
@@ -323,9 +336,15 @@ class Sections(Section):
         given = {} if self.decision is None else self.decision.model_dump()
         return {name: table for name, table in given.items() if table}
 
+    @property
+    def prediction_field(self) -> str | None:
+        """The field with the prediction of another system, which is no feature; None: no field."""
+        return None if self.model is None else self.model.prediction_field
+
     def build_schema(self) -> Schema:
         """Return the schema of records and labels; its features may be inferred later."""
         section, names = self.schema_, self.labels.fields
+        recorded = [] if self.prediction_field is None else [self.prediction_field]
         return Schema(
             section.id,
             section.time,
@@ -333,7 +352,7 @@ class Sections(Section):
             section.numeric,
             section.max_record_bytes,
             named=section.declared_fields,
-            exclude=section.exclude,
+            exclude=[*section.exclude, *recorded],
             classes=section.classes,
             label_fields=LabelFields() if names is None else LabelFields(names.id, names.label),
             id_from=getattr(self.source, "id_from", "field"),

@@ -7,7 +7,9 @@ from streamboost.pipelines.dashboard.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.status.formatting import (
     NOTHING,
+    RECORDED,
     estimate_text,
+    gain_text,
     number_text,
     percent_text,
 )
@@ -57,6 +59,8 @@ def shadow_model_table(view: StatusSnapshot) -> Table:
     own: Mapping[str, Any] = view.document("evaluation")
     found: Mapping[str, Mapping[str, Any]] = view.document("shadow_models")
     columns = _metric_columns("Model", "Accuracy since the start", "Recent accuracy", "Records")
+    if counts := view.document("recorded"):
+        columns.append(Column("Compared", "words"))
     if not found:
         return Table(
             "Shadow models", columns, [], "No shadow model runs: add [shadow_models.NAME]."
@@ -67,6 +71,7 @@ def shadow_model_table(view: StatusSnapshot) -> Table:
             _accuracy_cell(figures.get("since_start")),
             _accuracy_cell(figures.get("recent")),
             number_text((figures.get("since_start") or {}).get("records")),
+            *([gain_text((figures.get("since_start") or {}).get("gain"))] if counts else []),
         ]
         for name, figures in ({_SERVING: own} | dict(found)).items()
     ]
@@ -76,6 +81,9 @@ def shadow_model_table(view: StatusSnapshot) -> Table:
         if _accuracy_since_start(one) > _accuracy_since_start(own)
     ]
     summary = f"More accurate than the active model since the start: {', '.join(ahead) or 'none'}."
+    if counts:
+        told = [f"{n:,} {RECORDED[name]}" for name, n in counts.items() if n]
+        summary += f" Predictions of the active model: {'; '.join(told) or 'none'}."
     return Table("Shadow models", columns, rows, summary)
 
 

@@ -128,7 +128,7 @@ def _missing_explanation_text(record: StoredRecord) -> str:
     if not record.get("asked"):
         return "Kept for requested records only."
     if not record.get("version"):
-        return "Predicted before the first committee."
+        return "It was predicted, but not by a trained version."
     if "why" in record:
         return "Not available: the committee is not a tree model."
     return (

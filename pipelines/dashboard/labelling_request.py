@@ -556,7 +556,7 @@ def prediction_text(request: OpenRequest) -> tuple[str, ...]:
         return ("There was no prediction.",)
     share = (request.get("probabilities") or {}).get(str(label))
     sure = "" if share is None else f", {100 * share:.0f} % sure"
-    return f"The committee predicts {{}}{sure}.", str(label)
+    return f"The prediction is {{}}{sure}.", str(label)
 
 
 def _no_request_text(pipeline_document: Mapping[str, Any]) -> str:

@@ -109,8 +109,7 @@ PANELS: Mapping[str, Sequence[PanelSpec]] = {
         ),
         (
             "Shadow models",
-            "River models that predict and learn from the same records and labels, but do not "
-            "serve.",
+            "Models that predict and learn from the same records and labels, but do not serve.",
             "table",
             expert_weights.shadow_model_table,
         ),

@@ -21,6 +21,7 @@ __all__ = [
 ]
 
 _WAITING = "Shown once enough requested labels have arrived."
+_NO_PROBABILITIES = "Not available: the records carry labels without probabilities."
 
 _FIGURES = (
     ("Accuracy", ("committee", "accuracy"), "share predicted correctly (prequential)"),
@@ -143,7 +144,8 @@ def reliability_table(view: StatusSnapshot) -> Table:
     ]
     told = [one for one in bins if one.get("accuracy") and one.get("confidence") is not None]
     if not told:
-        return Table("Calibration", columns, [], _WAITING)
+        alone = view.document("recorded").get("labels_alone")
+        return Table("Calibration", columns, [], _NO_PROBABILITIES if alone else _WAITING)
     rows: list[list[str | Cell]] = [
         [
             f"{percent_text(one['low'])} to {percent_text(one['high'])}",

@@ -173,7 +173,7 @@ def record_history_texts(
         share = (record.get("probabilities") or {}).get(str(label))
         sure = "" if share is None else f", {percent_text(share)} sure"
         version, margin = record.get("version"), record.get("margin")
-        by = f"by version {version}" if version else "before the first committee"
+        by = f"by version {version}" if version else "not by a trained version"
         gap = "" if margin is None or not version else f", margin {number_text(margin)}"
         told.append((f"Predicted as {{}} {by}{sure}{gap}, at {when}.", str(label)))
         expires = (
@@ -303,7 +303,7 @@ def _unstored_prediction_text(id: str, prediction: Mapping[str, Any]) -> tuple[s
     if prediction.get("label") is None:
         return f"{came} There was no prediction yet.", id
     version = prediction.get("version")
-    by = f"by version {version}" if version else "before the first committee"
+    by = f"by version {version}" if version else "not by a trained version"
     share = prediction.get("probability")
     sure = "" if share is None else f", {percent_text(share)} sure"
     return f"{came} It was predicted as {{}} {by}{sure}.", id, str(prediction["label"])

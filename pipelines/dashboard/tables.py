@@ -118,7 +118,7 @@ def class_mix_table(view: StatusSnapshot) -> Table:
     summary = (
         f"The newest {count_text(n_predicted, 'prediction')} and "
         f"{count_text(n_labelled, 'label')}. Labels are requested where the "
-        "committee is uncertain, so the two shares may differ."
+        "prediction is uncertain, so the two shares may differ."
     )
     return Table("Class mix", columns, rows, summary)
 

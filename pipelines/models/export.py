@@ -67,7 +67,7 @@ def export_committee(
     from streamboost.boosting.frames import FrameColumns  # the imports load the kernels
     from streamboost.export.layout import RecordLayout
 
-    schema, learner = _restore_learner(state, encoders)
+    schema, learner, is_shadow = _restore_learner(state, encoders)
     committee = _find_committee(state, learner, version)
     _require_exportable(learner, committee)
     names = learner.columns(schema.features)[: committee.n_features]
@@ -77,7 +77,9 @@ def export_committee(
     if is_served and is_alone and learner.evaluator.calibrate:
         calibration = learner.evaluator.temperature.value
     report = learner.evaluation.recent()
-    metrics = report.committee if is_alone else report.committee_alone
+    metrics = report.committee if is_alone and not is_shadow else report.committee_alone
+    if is_shadow and not is_alone:  # then the ensemble's predictions are compared
+        metrics = None
     accuracy = None if metrics is None or not is_served else metrics.accuracy
     notices = (
         f"version {committee.version} of the committee is exported, not the ensemble",
@@ -115,7 +117,8 @@ def export_committee(
 
 def _restore_learner(
     state: State, encoders: SentenceEncoders | None
-) -> tuple[Schema, "StreamLearner"]:
+) -> tuple[Schema, "StreamLearner", bool]:
+    """Return schema and learner, and whether the learner is compared with another system."""
     with state.translate_errors():
         found = state.checkpoints.newest()
     if found is None:
@@ -123,9 +126,8 @@ def _restore_learner(
             f"{state.path} has no checkpoint to export from: wait for [pipeline] checkpoint_every "
             "batches, or stop the pipeline"
         )
-    return restore_learner(
-        found, encoders, "no export format supports this; export a pipeline without such a model"
-    )
+    remedy = "no export format supports this; export a pipeline without such a model"
+    return *restore_learner(found, encoders, remedy), "recorded" in found[1]
 
 
 def _find_committee(state: State, learner: "StreamLearner", version: int | None) -> "Committee":

@@ -18,7 +18,7 @@ from prometheus_client import (
 
 from streamboost.connectors.messages.outgoing import Reason
 from streamboost.escaping import escape_line
-from streamboost.evaluation.report import Estimate
+from streamboost.evaluation.report import Estimate, accuracy_drop
 from streamboost.learner.schedule import Kind
 from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.runner.label_join import IGNORED
@@ -31,6 +31,13 @@ __all__ = ["Metrics"]
 
 _BOUNDS = {"": "", "low_": ", lower bound", "high_": ", upper bound"}
 """Maps a name part to a help text, for an estimate and the bounds of its 95 % interval."""
+
+_DIFFERENCES = {
+    "accuracy_drop": "Accuracy of the earlier records minus that of the newest",
+    "accuracy_gain": "Accuracy of the own model, or the committee without other experts, minus "
+    "that of the predictions, for the newest records",
+}
+"""Differences in accuracy, by the start of the metric's name."""
 
 _EVERY = 1.0
 """Seconds between two updates of the accuracy, which take about 0.1 % of the time."""
@@ -152,6 +159,16 @@ class Metrics(Observer):
             )
             for bound in ("lower", "upper")
         ]
+        self._drop, self._gain = (
+            [
+                self._create_gauge(f"{name}_{bound}ratio", f"{text}{more}; NaN: unknown.")
+                for bound, more in _BOUNDS.items()
+            ]
+            for name, text in _DIFFERENCES.items()
+        )
+        self._recorded = self._create_gauge(
+            "recorded_predictions", "Records by their prediction of another system.", "kind"
+        )
         self._left_out = self._create_gauge(
             "left_out_annotators",
             "Annotators whose labels are excluded from estimates, as they disagree too often.",
@@ -168,7 +185,7 @@ class Metrics(Observer):
             )
             for bound, text in _BOUNDS.items()
         ]
-        for gauge in (self._naive, *self._cost, *self._anytime):
+        for gauge in (self._naive, *self._cost, *self._anytime, *self._drop, *self._gain):
             gauge.set(math.nan)
 
     def on_commit(self, effects: StepResult) -> None:
@@ -203,7 +220,11 @@ class Metrics(Observer):
         if not self.is_work_due:
             return
         self._is_stale, self._judged = False, self._clock()
-        report = self._loop.pipeline.learner.evaluation.recent()
+        since_start, report = self._loop.pipeline.learner.evaluation.both_reports()
+        differences = accuracy_drop(since_start, report), report.gain_alone
+        for gauges, estimate in zip((self._drop, self._gain), differences, strict=True):
+            for gauge, value in zip(gauges, _value_and_bounds(estimate), strict=True):
+                gauge.set(value)
         for predictor in ("committee", "repeat_last", "majority"):
             known = _value_and_bounds(getattr(report, predictor).accuracy)
             for gauge, value in zip(self._accuracy.values(), known, strict=True):
@@ -230,6 +251,8 @@ class Metrics(Observer):
         for partition, one in numbers.get("workers", {}).items():
             for key, gauge in self._of_partitions.items():
                 gauge.labels(partition).set(one[key])
+        for kind, n in numbers.get("recorded", {}).items():
+            self._recorded.labels(kind).set(n)
         for expert, share in numbers["experts"].items():
             self._weight.labels(expert).set(share)
         totals: dict[tuple[str, str], int] = {}

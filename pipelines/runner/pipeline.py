@@ -23,6 +23,7 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.values import encode_values_of_records
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.evaluation.decisions import Decisions
+from streamboost.evaluation.evaluation import Evaluation
 from streamboost.features.fields import Field, as_field
 from streamboost.learner.label_quality import RelabelRequests
 from streamboost.learner.labelled_rows import VoteHistory
@@ -30,6 +31,7 @@ from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Training
 from streamboost.pipelines.config.durations import RecordAndBatchTime
 from streamboost.pipelines.models.models import ExternalModels
+from streamboost.pipelines.models.recorded import RecordedPredictions
 from streamboost.pipelines.runner.batch import (
     BatchInputs,
     OutputMessages,
@@ -50,9 +52,12 @@ from streamboost.predictions import Scored
 from streamboost.query.config import Requests
 from streamboost.storage import Arrays, select_prefix
 
-__all__ = ["Pipeline", "build_decisions"]
+__all__ = ["OWN_MODEL", "Pipeline", "build_decisions"]
 
 _log = logging.getLogger(__name__)
+
+OWN_MODEL = "own model"
+"""Name of the learner's own predictions next to those of another system."""
 
 
 class Pipeline:
@@ -65,6 +70,7 @@ class Pipeline:
     learner, join : StreamLearner and label join
     versions : store of the committees that a rollback may deploy
     models : external models, active or as shadow models; None: no external models
+    recorded : reads the predictions of another system, which are evaluated instead of the learner's
 
     Attributes
     ----------
@@ -94,12 +100,14 @@ class Pipeline:
         join: LabelJoin,
         versions: CommitteeStore,
         models: ExternalModels | None = None,
+        recorded: RecordedPredictions | None = None,
     ) -> None:
         self.schema = schema
         self.learner = learner
         self.join = join
         self.versions = versions
         self.models = models
+        self.recorded = recorded
         self._use_active_external_model()
         self.sequence = 0
         self.digest = ""
@@ -227,6 +235,10 @@ class Pipeline:
         } | self._external_model_metrics()
 
     def _external_model_metrics(self) -> dict[str, Any]:
+        if self.recorded is not None:
+            shadow_models = {} if self.models is None else self.models.shadow_metrics()
+            shadow_models[OWN_MODEL] = _own_metrics(self.learner.evaluation)
+            return {"recorded": self.recorded.to_json(), "shadow_models": shadow_models}
         if self.models is None:
             return {}
         serving = self.models.serving
@@ -257,6 +269,8 @@ class Pipeline:
         self.classes = LabelMapping.restore(manifest["classes"])
         self.decision = manifest["decision"]
         self.journal_extras = msgspec.convert(manifest["journal_extras"], JournalExtras)
+        if self.recorded is not None:
+            self.recorded.restore(manifest["recorded"])
         self._use_active_external_model()
 
     def _use_active_external_model(self) -> None:
@@ -394,17 +408,20 @@ class Pipeline:
 
     def _predict_and_query(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
         """Return the predictions of the records, and the label requests."""
-        models = self.models
+        models, recorded = self.models, None
         is_ours = models is None or models.serving is None
         if is_ours or models is None:
             scored = self.learner.score_arrivals(X)
         else:
             scored = models.score(records)
+        if self.recorded is not None:
+            current_class = self.classes.current_class
+            recorded = self.recorded.read(records.messages, self.schema, current_class)
         self.on_stage_end("score")
-        asked = self.learner.query(X, scored, records.ids)
+        asked = self.learner.query(X, scored, records.ids, recorded)
         if models is not None:
             models.predict_with_shadow_models(records, asked)
-        return scored, asked
+        return scored if recorded is None else recorded, asked
 
     def _encode_predictions(
         self, records: Records, scored: Scored, requests: Requests
@@ -607,6 +624,19 @@ def build_decisions(options: Mapping[str, Any]) -> Decisions | None:
             f"unknown decision option {unknown[0]!r}: set costs or threshold instead"
         )
     return Decisions(**options) if options else None
+
+
+def _own_metrics(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the metrics of the learner's own predictions, in the form of a shadow model's."""
+    reports = dict(zip(("since_start", "recent"), evaluation.both_reports(), strict=True))
+    return {
+        name: {
+            "records": one.records,
+            "committee": one.committee_alone and asdict(one.committee_alone),
+            "gain": one.gain_alone and asdict(one.gain_alone),
+        }
+        for name, one in reports.items()
+    }
 
 
 def _add_fields_to_learner(

@@ -12,6 +12,7 @@
                        `compared`, the records with labels of others (`together`), and those
                        where a majority `outvoted` the annotator
 ``shadow_models``      the metrics of shadow models, in the form of ``evaluation``
+``recorded``           counts of the predictions of another system, which records carry
 ``workers``            with distributed scoring, by partition: its scorer (`worker`), `lag`,
                        records per second (`rate`), the committee's `version`, number of `records`
                        so far, and `tick` of its newest batch
@@ -52,7 +53,7 @@ from dataclasses import replace
 from typing import Any
 
 from streamboost.connectors.messages.schema import Schema
-from streamboost.evaluation.report import Report
+from streamboost.evaluation.report import Report, accuracy_drop
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.commands import known_classes
 from streamboost.pipelines.runner.pipeline import Pipeline
@@ -149,6 +150,7 @@ def status_documents(runner: Runner) -> dict[str, dict[str, Any]]:
         "changes": numbers["changes"],
         "annotators": numbers["annotators"],
         "shadow_models": numbers.get("shadow_models", {}),
+        "recorded": numbers.get("recorded", {}),
         "workers": numbers.get("workers", {}),
         "ledger": {
             **numbers["ledger"],
@@ -165,6 +167,7 @@ def status_documents(runner: Runner) -> dict[str, dict[str, Any]]:
         "evaluation": {
             "since_start": _truncated_report(since_start),
             "recent": _truncated_report(recent),
+            "drop": accuracy_drop(since_start, recent),
             "pending": evaluation.n_open_requests,
             "unanswered": evaluation.unanswered,
         },

@@ -9,6 +9,7 @@ from typing import Any
 __all__ = [
     "COUNTERS",
     "NOTHING",
+    "RECORDED",
     "RECORDS_APART",
     "UNUSABLE",
     "count_text",
@@ -16,6 +17,7 @@ __all__ = [
     "escape_bidi",
     "estimate_text",
     "field_text",
+    "gain_text",
     "is_number",
     "number_text",
     "percent_text",
@@ -52,6 +54,28 @@ RECORDS_APART = "requested records received by the learner (scorers predict all)
 """Description of the counter ``records`` of a learner with distributed scoring."""
 
 UNUSABLE = "rejected messages"
+
+RECORDED = {
+    "valid": "evaluated",
+    "labels_alone": "of them without probabilities: calibration is left out",
+    "missing": "records without a prediction, which counts as an error",
+    "malformed": "records with an invalid prediction, which counts as an error",
+}
+"""Descriptions of the counts of the predictions of another system."""
+
+
+def gain_text(gain: Mapping[str, float] | None) -> str:
+    """Describe a difference in accuracy and its interval in percentage points.
+
+    >>> gain_text({"value": 0.031, "low": 0.01, "high": 0.052})
+    '3.1 points better, 1.0 to 5.2'
+    """
+    if gain is None:
+        return NOTHING
+    value, low, high = (100.0 * gain[name] for name in ("value", "low", "high"))
+    if value < 0.0:
+        return f"{-value:.1f} points worse, {-high:.1f} to {-low:.1f}"
+    return f"{value:.1f} points better, {low:.1f} to {high:.1f}"
 
 
 def percent_text(share: float | None) -> str:

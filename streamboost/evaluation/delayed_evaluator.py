@@ -99,11 +99,13 @@ class DelayedEvaluator:
         scored: Scored,
         requests: Requests,
         committee_labels: np.ndarray | None = None,
+        evaluated: Scored | None = None,
     ) -> None:
         """Store the predictions for arriving records, and the label requests for some of them.
 
         `committee_labels` (n,) are the labels that the committee predicts without other experts;
-        None: those of `scored`.
+        None: those of `scored`. `evaluated` are the predictions that `evaluation` estimates the
+        quality of; None: `scored`.
         """
         raw_probabilities = remove_calibration(scored).probabilities
         propensities = dict(zip(requests.ids, requests.propensity.tolist(), strict=True))
@@ -127,7 +129,11 @@ class DelayedEvaluator:
         if not in_pool:
             propensity[rows] = [propensities[ids[i]] for i in rows]
         self.evaluation.add_records(
-            ids, scored, propensity, requests.inclusion_probabilities, committee_labels
+            ids,
+            scored if evaluated is None else evaluated,
+            propensity,
+            requests.inclusion_probabilities,
+            committee_labels,
         )
         if in_pool:
             self.add_requests(requests)

@@ -43,7 +43,7 @@ from streamboost.evaluation.pending import (
     StrideSums,
     similarity_weights,
 )
-from streamboost.evaluation.report import Report, make_report
+from streamboost.evaluation.report import Report, accuracy_drop, make_report
 from streamboost.evaluation.sufficient_stats import (
     PREDICTORS,
     BatchSums,
@@ -113,6 +113,9 @@ class Evaluation:
         Number of expired requests.
     annotator_errors
         Finds unreliable annotators, whose labels are excluded from the estimates.
+    has_probabilities
+        Whether the probabilities are those of the predictions. If not, reports have no log loss and
+        no reliability curve.
     decisions
         Decisions whose cost is estimated, or None. Setting this attribute discards the costs so
         far. The new decisions also apply to records that are not yet part of the sums.
@@ -167,6 +170,7 @@ class Evaluation:
         self._n_left_pool = 0  # oldest records in the queue that have left the pool
         self._open: dict[str, int] = {}  # numbers of the waiting records by id
         self._decisions: Decisions | None = None
+        self.has_probabilities = True
 
     @property
     def decisions(self) -> Decisions | None:
@@ -381,9 +385,11 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         """Return both reports and the numbers of open and unanswered requests, as JSON values."""
         since_start, recent = self.both_reports()
+        drop = accuracy_drop(since_start, recent)
         return {
             "since_start": asdict(since_start),
             "recent": asdict(recent),
+            "drop": drop and asdict(drop),
             "pending": self.n_open_requests,
             "unanswered": self.unanswered,
         }
@@ -517,6 +523,8 @@ class Evaluation:
         if errors.suspect is not None:
             doubtful = {*errors.left_out, errors.suspect}
             report = report.with_accuracy_of(make(self._sums_without(doubtful, total, window)))
+        if not self.has_probabilities:
+            report = replace(report, log_loss=None, reliability=())
         return report
 
     def _sums_without(
@@ -604,6 +612,7 @@ class Evaluation:
             "settled": self._n_final,
             "queue": ids,
             "decisions": None if self._decisions is None else self._decisions.to_json(),
+            "has_probabilities": self.has_probabilities,
         }
         state["blocks"], waiting = self._blocks.state(self._queue.first)
         return state, arrays | waiting
@@ -615,6 +624,7 @@ class Evaluation:
         self.unanswered = state["unanswered"]
         self.annotator_errors.resume(state["annotator_errors"])
         self._n_final = state["settled"]
+        self.has_probabilities = state["has_probabilities"]
         given = state["decisions"]
         self._decisions = None if given is None else Decisions(**given)
         self._queue = PendingPredictions.from_state(

@@ -47,6 +47,7 @@ __all__ = [
     "PredictorMetrics",
     "ReliabilityBin",
     "Report",
+    "accuracy_drop",
     "difference_estimate",
     "estimate_metric",
     "estimate_metric_by_class",
@@ -62,6 +63,9 @@ MISTAKES = 1.0
 
 FEWEST = 5.0
 """Minimum effective number of labels for an estimate, (sum v)² / sum v² (Kish)."""
+
+FEWEST_OF_DROP = 50
+"""Least number of labels before the sliding window, and in it, for a drop of the accuracy."""
 
 _TAIL = 0.975  # upper quantile of a 95 % interval
 
@@ -81,6 +85,11 @@ class Estimate:
         """Return a copy with value and interval clipped to [low, high]."""
         value, a, b = (float(min(max(x, low), high)) for x in (self.value, self.low, self.high))
         return Estimate(value, a, b)
+
+    @property
+    def half_width(self) -> float:
+        """Half of the interval's width."""
+        return (self.high - self.low) / 2.0
 
     def widened_by(self, factor: float) -> "Estimate":
         """Return a copy whose interval is `factor` times as wide, within [0, 1]."""
@@ -352,19 +361,23 @@ class Report:
         label, and always predicting the most frequent one.
     log_loss
         Log loss of the committee in nats, over the records after the first label. Probabilities
-        below 1e-7 count as 1e-7.
+        below 1e-7 count as 1e-7. None if a prediction of another system was a label alone.
     classes
         One entry for each known label.
     reliability
-        Ten bins of the predicted label's probability.
+        Ten bins of the predicted label's probability; empty if `log_loss` is None for that reason.
     confusion
         Estimated number of records by predicted (row) and true label, in the order of `classes`.
         The rows exclude records predicted before the first label. None with too few labels.
     cost
         Mean cost of a decision (`Decisions`); None without costs.
     committee_alone
-        Metrics of the committee's own predictions, before stacking with other experts. None if
-        these predictions are unavailable, as with distributed scoring.
+        Metrics of the committee's own predictions, before stacking with other experts; of the
+        learner, if predictions of another system are evaluated. None if these predictions are
+        unavailable, as with distributed scoring.
+    gain_alone
+        Accuracy of `committee_alone` minus that of `committee`, with the interval of the paired
+        difference.
     anytime_accuracy
         The accuracy with its confidence sequence. In 95 % of all runs, the intervals at all times
         contain the true accuracy simultaneously.
@@ -390,6 +403,7 @@ class Report:
     anytime_accuracy: Estimate | None = None
     left_out: tuple[str, ...] = ()
     accuracy_with_left_out: Estimate | None = None
+    gain_alone: Estimate | None = None
 
     def with_accuracy_of(self, other: "Report") -> "Report":
         """Return a copy whose accuracy intervals are extended to contain those of `other`."""
@@ -431,6 +445,24 @@ class Report:
         return metric
 
 
+def accuracy_drop(since_start: Report, recent: Report) -> Estimate | None:
+    """Return the accuracy before the window of `recent` minus that in the window.
+
+    The interval has a level of 95 %: the accuracy has dropped if its lower end is above 0. Returns
+    None if either part has fewer than `FEWEST_OF_DROP` labels.
+    """
+    whole, late = since_start.committee.accuracy, recent.committee.accuracy
+    earlier = since_start.records - recent.records
+    n_labels = min(since_start.answered - recent.answered, recent.answered)
+    if whole is None or late is None or earlier <= 0 or n_labels < FEWEST_OF_DROP:
+        return None
+    # The parts are independent, so the squares of the total's interval are the sum of theirs.
+    n, half = since_start.records / earlier, whole.half_width
+    before = max((n * half) ** 2 - (recent.records / earlier * late.half_width) ** 2, 0.0)
+    value, half = n * (whole.value - late.value), sqrt(before + late.half_width**2)
+    return Estimate(value, value - half, value + half).clipped_to(-1.0, 1.0)
+
+
 def make_report(
     tally: SufficientStats, labels: Sequence[Label], waiting: int, anytime_factor: float
 ) -> Report:
@@ -444,7 +476,7 @@ def make_report(
     alone = PREDICTORS.index("committee_alone")
     bins, loss = tally.means[:BINS], tally.means[BINS]
     accuracy = judged[0].accuracy
-    cells = _confusion_totals(tally, 0)
+    cells, is_known = _confusion_totals(tally, 0), _knows_committee_alone(tally)
     return Report(
         records=int(tally.n_records),
         answered=int(answered),
@@ -457,15 +489,15 @@ def make_report(
         reliability=tuple(_reliability_bin(i, row) for i, row in enumerate(bins)),
         confusion=None if cells is None else tuple(tuple(row) for row in cells.tolist()),
         cost=_estimate_mean(tally.cost[0], 0.0, np.inf),
-        committee_alone=judged[alone] if _has_all_predictions(tally, alone) else None,
+        committee_alone=judged[alone] if is_known else None,
+        gain_alone=_estimate_mean(tally.gain[0], -1.0, 1.0) if is_known else None,
         anytime_accuracy=accuracy and accuracy.widened_by(anytime_factor),
     )
 
 
-def _has_all_predictions(tally: SufficientStats, predictor: int) -> bool:
-    """Return whether the predictor's class is known for each record that has a prediction."""
-    predicted = tally.sums["predicted"].sum(axis=1)
-    return bool(np.isclose(predicted[predictor], predicted[0]))
+def _knows_committee_alone(tally: SufficientStats) -> bool:
+    """Return whether no records are sums of another process, which lack the committee's labels."""
+    return bool(np.isclose(tally.gain[0, MEAN_COLUMNS.index("records")], tally.n_records))
 
 
 def _confusion_totals(tally: SufficientStats, predictor: int) -> np.ndarray | None:

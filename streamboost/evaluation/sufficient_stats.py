@@ -145,6 +145,7 @@ class SufficientStats:
         # Rows: the reliability curve's bins, log loss, and being right by predicted class.
         self.means = self.sums.pop("means")
         self.cost = self.sums.pop("cost")  # of decisions
+        self.gain = self.sums.pop("gain")  # of being right alone over being right
 
     @property
     def n_records(self) -> float:
@@ -196,6 +197,9 @@ class SufficientStats:
             kernels.add_to_cost_sums(
                 P, np.ascontiguousarray(judged.decision_cost), truth, others, self.cost[0]
             )
+        alone = predicted[:, PREDICTORS.index("committee_alone")]
+        gain = _one_hot(alone, self.n_classes) - _one_hot(committee, self.n_classes)
+        kernels.add_to_cost_sums(P, gain, truth, others, self.gain[0])
 
     def state(self) -> Arrays:
         """Return copies of all sums, as arrays by name, for `from_state`."""
@@ -213,7 +217,7 @@ class SufficientStats:
         return SufficientStats.from_state, (self.state(),)
 
     def _named_sums(self) -> Arrays:
-        return {**self.sums, "means": self.means, "cost": self.cost}
+        return {**self.sums, "means": self.means, "cost": self.cost, "gain": self.gain}
 
     def _copy_sums(self, arrays: Arrays) -> None:
         """Copy sums from `arrays`, which may have fewer classes; the other sums stay 0."""
@@ -234,7 +238,13 @@ def _shapes_of_sums(n_classes: int) -> dict[str, tuple[int, ...]]:
     sizes = {"4": 4, "J": _J, "K": n_classes}
     shapes = {name: tuple(sizes[kind] for kind in kinds) for name, kinds in _SHAPES.items()}
     width = len(MEAN_COLUMNS)
-    return {**shapes, "means": (BINS + 1 + n_classes, width), "cost": (1, width)}
+    means = {"means": (BINS + 1 + n_classes, width), "cost": (1, width), "gain": (1, width)}
+    return shapes | means
+
+
+def _one_hot(codes: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return float64 (n, `n_classes`) with a 1 at each code (n,); -1 gives zeros."""
+    return np.asarray(codes[:, None] == np.arange(n_classes), dtype=np.float64)
 
 
 MOST = 256

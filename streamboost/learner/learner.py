@@ -59,6 +59,8 @@ from streamboost.learner.working_set import WorkingSet
 from streamboost.predictions import (
     Scored,
     committee_predictions,
+    fill_probabilities,
+    label_probabilities,
     rename_classes,
     score_by_class_shares,
 )
@@ -415,11 +417,17 @@ class StreamLearner:
         """
         self._stacking.cache_predictions(ids, scored)
 
-    def query(self, X: Any, scored: Scored, ids: Sequence[str]) -> Requests:
+    def query(
+        self, X: Any, scored: Scored, ids: Sequence[str], evaluated: Scored | None = None
+    ) -> Requests:
         """Decide which of the arriving records `X` (n, D) to request labels for.
 
-        Each record adds to the budget once, in this call; each request spends a token. `scored` are
-        the predictions for the records.
+        Each record adds to the budget once, in this call; each request spends a token.
+
+        `scored` are this learner's predictions. `evaluated` are predictions of another system for
+        the same records: then `evaluation` and the requests are about these, and the learner's own
+        are `Report.committee_alone`. Probabilities of NaN mean that a record has only a label, or,
+        with the label None, no prediction. None: the learner's predictions are evaluated.
         """
         rows = self._validated_rows(X)
         ids = as_ids(ids, len(rows))
@@ -432,8 +440,18 @@ class StreamLearner:
         self._drift.observe_margins(
             own, self.committee, self._rows, self._query_controller.n_records
         )
-        asked = self._query_controller.query_records(ids, rows, own, self.committee)
-        self.evaluator.add_predictions(ids, scored, asked, self._labels_by_committee(scored))
+        if evaluated is None:
+            asked = self._query_controller.query_records(ids, rows, own, self.committee)
+            self.evaluator.add_predictions(ids, scored, asked, self._labels_by_committee(scored))
+            return asked
+        has_label = np.array([label is not None for label in evaluated.labels], dtype=bool)
+        if np.isnan(evaluated.probabilities[has_label]).any():
+            self.evaluation.has_probabilities = False
+        evaluated = fill_probabilities(evaluated, scored)
+        asked = self._query_controller.query_records(
+            ids, rows, own, self.committee, label_probabilities(evaluated)
+        )
+        self.evaluator.add_predictions(ids, scored, asked, scored.labels, evaluated)
         return asked
 
     def _labels_by_committee(self, scored: Scored) -> np.ndarray:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["QueryController"]
 
+_LEAST_SURE = 0.5
+"""Lower bound of the probability of another system's label: the learner's own estimate of a small
+probability is too uncertain to save the request."""
+
 _RANDOM_START = Fraction(1, 20)
 """Lowest budget at which the first labels are requested at random although a committee exists."""
 
@@ -72,18 +76,34 @@ class QueryController:
         self._querier.set_n_features(n_features)
 
     def query_records(
-        self, ids: Sequence[str], X: np.ndarray, scored: Scored, committee: "Committee | None"
+        self,
+        ids: Sequence[str],
+        X: np.ndarray,
+        scored: Scored,
+        committee: "Committee | None",
+        sure: np.ndarray | None = None,
     ) -> Requests:
         """Decide which of the arriving records `X` (n, D) to request labels for.
 
         `scored` are the predictions for the records. Returns the requests made.
+
+        `sure` (n,) is the probability of each label that another system predicted: then inclusion
+        probabilities follow its uncertainty alone, which serves the estimates. None: the learner's
+        predictions `scored` are evaluated, and labels also serve its training.
         """
         self._rescore_stored_records(committee)
         utility = self.arrival_utilities(X, scored, committee)
-        cold = self._selects_at_random(committee)
-        return self._register_requests(
-            self._querier.select_requests(ids, X, utility, top_probabilities(scored), cold=cold)
-        )
+        if sure is None:
+            cold = self._selects_at_random(committee)
+            requests = self._querier.select_requests(
+                ids, X, utility, top_probabilities(scored), cold=cold
+            )
+        else:
+            sure = np.maximum(sure, _LEAST_SURE)
+            requests = self._querier.select_requests(
+                ids, X, utility, sure, cold=False, by_rank_too=False
+            )
+        return self._register_requests(requests)
 
     def arrival_utilities(
         self, X: np.ndarray, scored: Scored, committee: "Committee | None"

@@ -98,6 +98,7 @@ class Querier:
         sure: np.ndarray | None = None,
         *,
         cold: bool,
+        by_rank_too: bool = True,
     ) -> Requests:
         """Decide which of the arriving records to request; return the requests.
 
@@ -114,10 +115,14 @@ class Querier:
             float64 (n,), the probability of each predicted label; None if not available.
         cold
             Whether to request at random, because there are no useful utilities yet.
+        by_rank_too
+            Whether inclusion probabilities depend on the utility in addition to `sure`.
         """
         draws = self._draws.random(len(ids))  # one number per record, used or not
         if isinstance(self.budget, OnePerStratumSampler):
-            return self._sample_by_probability(self.budget, ids, X, utility, sure, draws, cold=cold)
+            return self._sample_by_probability(
+                self.budget, ids, X, utility, sure, draws, cold=cold, by_rank_too=by_rank_too
+            )
         requests = _RequestBuilder()
         if self._pool is not None:
             self._select_from_pool(requests, self.budget, self._pool, ids, X, utility, cold=cold)
@@ -135,6 +140,7 @@ class Querier:
         draws: np.ndarray,
         *,
         cold: bool,
+        by_rank_too: bool,
     ) -> Requests:
         """Return requests for a random sample of the arriving records.
 
@@ -144,7 +150,7 @@ class Querier:
         density = np.ones(len(ids))
         if by_rank and not cold and len(ids):
             density = self._densities.relative_probabilities(
-                self._window.rank_batch(utility).ranks(), sure
+                self._window.rank_batch(utility).ranks(), sure, by_rank_too
             )
         if by_rank:
             self._window.extend(X, utility)

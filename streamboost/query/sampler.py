@@ -279,11 +279,14 @@ class SizeMeasure:
         self._mean = 0.0
         self._count = 0
 
-    def relative_probabilities(self, ranks: np.ndarray, sure: np.ndarray | None) -> np.ndarray:
+    def relative_probabilities(
+        self, ranks: np.ndarray, sure: np.ndarray | None, by_rank_too: bool = True
+    ) -> np.ndarray:
         """Return the relative inclusion probabilities (n,) of n records, of mean about 1.
 
         `ranks` (n, 2) are intervals (`RankedBatch.ranks`), and `sure` (n,) are the probabilities of
-        the predicted labels. If `sure` is None, the result depends on the ranks alone.
+        the predicted labels. If `sure` is None, the result depends on the ranks alone. Without
+        `by_rank_too`, it depends on the uncertainty alone.
         """
         low, high = ranks.T
         above = (1.0 - low) ** self._power - (1.0 - high) ** self._power
@@ -291,7 +294,8 @@ class SizeMeasure:
         if sure is None:
             return np.asarray(by_rank)
         by_doubt = self._divide_by_running_mean(np.sqrt(np.maximum(sure * (1.0 - sure), 0.0)))
-        return np.asarray(_DOUBT * by_doubt + (1.0 - _DOUBT) * by_rank)
+        share = _DOUBT if by_rank_too else 1.0
+        return np.asarray(share * by_doubt + (1.0 - share) * by_rank)
 
     def _divide_by_running_mean(self, uncertainty: np.ndarray) -> np.ndarray:
         means = np.empty(len(uncertainty))

@@ -256,7 +256,8 @@ estimator = "sketch"        # or "gamble"
 # A River classifier may replace the committee, or run as a shadow model. A function of a module in
 # this file's folder returns the classifier:
 #   [model]
-#   river = "models:hoeffding"
+#   river = "models:hoeffding"             # or, if records carry the predictions of another system:
+#   prediction_field = "score"             # a label, or a map or list of probabilities by class
 #   [shadow_models.nb]
 #   river = "models:bayes"
 

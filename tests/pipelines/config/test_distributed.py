@@ -78,6 +78,7 @@ def test_without_it_nothing_changes(tmp_path):
             r'\[predictions\] format: must be "json" with',
         ),
         ("model", {"river": "models:one"}, "scorers only have committees"),
+        ("model", {"prediction_field": "score"}, "scorers only have committees"),
         ("shadow_models", {"nb": {"river": "models:one"}}, "scorers only have committees"),
         ("features", {"river": "models:one"}, "scorers only have committees"),
         ("decision", {"threshold": {"a": 0.9}}, "decide by `probabilities` of .predictions"),

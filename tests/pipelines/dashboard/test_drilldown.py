@@ -286,7 +286,7 @@ def test_likes_that_came_or_were_labelled_after_a_prediction_are_no_reasons_for_
     ("more", "said"),
     [
         ({"asked": False}, "requested records only"),
-        ({"version": 0}, "before the first committee"),
+        ({"version": 0}, "not by a trained version"),
         ({}, "too many requests at that moment"),
         ({"why": None}, "the committee is not a tree model"),
     ],

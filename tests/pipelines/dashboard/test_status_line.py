@@ -41,6 +41,15 @@ def test_all_that_matters_stands_in_one_line():
     assert list(found.parts) == ["10/s", "lag 0"]
 
 
+@pytest.mark.parametrize(("low", "word"), [(0.01, "Accuracy drop"), (-0.01, "OK")])
+def test_a_drop_of_the_accuracy_is_a_warning(low, word):
+    view = seen()
+    view.documents["evaluation"] = {"drop": {"value": 0.1, "low": low, "high": 0.2}}
+    found = pipeline_status(view, NOW)
+    assert found.word == word
+    assert [one.text for one in found.notices] == ["accuracy fell by 10.0 points"] * (low > 0)
+
+
 @pytest.mark.parametrize(
     ("how", "line"),
     [

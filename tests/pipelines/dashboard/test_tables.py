@@ -167,6 +167,19 @@ def test_rivals_stand_beside_what_serves():
     assert table.summary == "More accurate than the active model since the start: nb."
 
 
+def test_own_model_is_compared_with_recorded_predictions():
+    figure = {"accuracy": {"value": 0.9, "low": 0.85, "high": 0.95}}
+    gain = {"value": 0.031, "low": 0.01, "high": 0.052}
+    found = {"own model": {"since_start": {"committee": figure, "gain": gain, "records": 9}}}
+    counts = {"valid": 7, "labels_alone": 7, "missing": 0, "malformed": 2}
+    view = seen(evaluation={}, shadow_models=found, recorded=counts)
+    table = expert_weights.shadow_model_table(view)
+    assert texts(table.rows[1])[-1] == "3.1 points better, 1.0 to 5.2"
+    assert "2 records with an invalid prediction" in table.summary
+    empty = quality.reliability_table(seen(evaluation={}, recorded=counts))
+    assert empty.summary == "Not available: the records carry labels without probabilities."
+
+
 def test_what_has_a_cause_leads_there():
     about = {"name": "a & b"}
     confusion = {"labels": ["x", "y"], "counts": [[3, 1], [0, 8]]}

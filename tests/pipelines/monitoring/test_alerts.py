@@ -35,6 +35,9 @@ WELL = {
     "streamboost_labels_total": "0+10x600",
     "streamboost_open_requests": "50x600",
     "streamboost_changes_total": "1x600",
+    "streamboost_accuracy_drop_low_ratio": "-0.02x600",
+    'streamboost_recorded_predictions{kind="malformed"}': "0x600",
+    'streamboost_recorded_predictions{kind="valid"}': "0+1000x600",
     'streamboost_accuracy_high_ratio{predictor="committee"}': "0.9x600",
     'streamboost_accuracy_low_ratio{predictor="repeat_last"}': "0.5x600",
 }
@@ -102,6 +105,18 @@ AMISS = {
         {'streamboost_accuracy_low_ratio{predictor="repeat_last"}': "0.95x600"},
         60,
         {},
+        "",
+    ),
+    "StreamboostAccuracyDrop": (
+        {"streamboost_accuracy_drop_low_ratio": "-0.02x5 0.03x600"},
+        12,
+        {},
+        "",
+    ),
+    "StreamboostMalformedPredictions": (
+        {'streamboost_recorded_predictions{kind="malformed"}': "0x5 7x600"},
+        12,
+        {"kind": "malformed"},
         "",
     ),
 }

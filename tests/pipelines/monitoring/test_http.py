@@ -16,6 +16,7 @@ from waiting import until
 
 from streamboost.errors import ConfigurationError, StateError, UnavailableError
 from streamboost.escaping import escape_line
+from streamboost.pipelines.models.recorded import RecordedPredictions
 from streamboost.pipelines.monitoring.http import AT_ONCE, HealthServer, HealthServerAddress
 from streamboost.pipelines.monitoring.metrics import Metrics
 from streamboost.pipelines.state.folder import read_or_create_token
@@ -309,3 +310,11 @@ def answers(port):
         return get(port, "/readyz")[0] == 200
     except OSError:
         return False
+
+
+def test_recorded_predictions_are_counted_by_kind(world):
+    world.pipeline.recorded = RecordedPredictions("score", n_valid=40, n_malformed=3)
+    text = Metrics(world.loop).expose().decode()
+    assert sample(text, 'streamboost_recorded_predictions{kind="valid"}') == 40
+    assert sample(text, 'streamboost_recorded_predictions{kind="malformed"}') == 3
+    assert "streamboost_accuracy_drop_low_ratio NaN" in text

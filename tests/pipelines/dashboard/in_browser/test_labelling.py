@@ -428,7 +428,7 @@ def test_where_labelling_is_blind_the_guess_is_told_after_the_answer(job, chromi
         assert "%" not in page.locator(".desk").inner_text()
         page.keyboard.press("1")
         wait_for_record_after(page, id)
-        until_said(page, " The committee predicts ")
+        until_said(page, " The prediction is ")
         truth = job.truth[int(job.status.labelled_records(RecordFilter(), limit=1)[0]["id"])]
         page.goto(f"{link.partition('/login')[0]}/records?true={truth}")
         page.locator("#listed tbody tr").first.wait_for()

@@ -1,0 +1,163 @@
+"""Reads the predictions of another system from the records that carry them."""
+
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from streamboost.checks import Label, labels_to_array
+from streamboost.connectors.base import Message
+from streamboost.connectors.messages.labels import convert_label, normalize_label
+from streamboost.connectors.messages.schema import Schema
+from streamboost.features.paths import path_getter
+from streamboost.predictions import Scored, top_two_gap
+
+__all__ = ["RecordedPredictions"]
+
+_log = logging.getLogger(__name__)
+
+_LEAST = 1e-12
+"""Lower bound of probabilities in margins, so that their logarithms are finite."""
+
+
+@dataclass(slots=True)
+class RecordedPredictions:
+    """Reads the prediction of each record: a label, or a map or list of class probabilities.
+
+    Attributes
+    ----------
+    field
+        Path of the prediction in a record.
+    n_valid, n_labels_alone
+        Number of records with a valid prediction, and of those with a label alone.
+    n_missing, n_malformed
+        Number of records without a prediction, and with one that is invalid.
+    """
+
+    field: str
+    n_valid: int = 0
+    n_labels_alone: int = 0
+    n_missing: int = 0
+    n_malformed: int = 0
+
+    def read(
+        self,
+        messages: Sequence[Message],
+        schema: Schema,
+        current_class: Callable[[Label], Label | None],
+    ) -> Scored:
+        """Return the predictions in the records `messages`, and count them.
+
+        `current_class` maps a class of the schema to its present class; None: it was dropped.
+        Without a valid prediction, the label is None. Without probabilities, these are NaN.
+        """
+        renamed = {label: current_class(label) for label in schema.classes}
+        now = {label: new for label, new in renamed.items() if new is not None}
+        classes = list(dict.fromkeys(now.values()))
+        P = np.full((len(messages), len(classes)), np.nan)
+        labels = np.full(len(messages), None, dtype=object)
+        for row, message in enumerate(messages):
+            found = self._read_and_count(message, schema)
+            kept = [(now[label], p) for label, p in found.items() if label in now]
+            if not sum(p for _, p in kept) > 0.0:
+                continue
+            shares = np.zeros(len(classes))
+            for label, p in kept:
+                shares[classes.index(label)] += p
+            labels[row] = classes[int(shares.argmax())]
+            if not math.isinf(shares.max()):
+                P[row] = shares / shares.sum()
+        margins = np.nan_to_num(top_two_gap(np.log(np.maximum(P, _LEAST))))
+        return Scored(labels, labels_to_array(classes), P, margins, version=0)
+
+    def _read_and_count(self, message: Message, schema: Schema) -> dict[Label, float]:
+        """Return the probabilities by class; infinity for a label alone, and {} if invalid."""
+        try:
+            value = _value_at(msgspec.json.decode(message.payload), self.field)
+            if value is None:
+                self.n_missing += 1
+                self._warn(self.n_missing, "lack the prediction", "null or absent")
+                return {}
+            found = _probabilities(value, schema)
+        except ValueError as error:
+            self.n_malformed += 1
+            self._warn(self.n_malformed, "have a malformed prediction", str(error))
+            return {}
+        self.n_valid += 1
+        self.n_labels_alone += math.inf in found.values()
+        return found
+
+    def _warn(self, n: int, what: str, reason: str) -> None:
+        """Log the first, the 10th, the 100th, ... record of a kind."""
+        if 10 ** (len(str(n)) - 1) == n:
+            _log.warning(
+                "[model] prediction_field %r: %d records %s; the newest: %.200s",
+                self.field,
+                n,
+                what,
+                reason,
+                extra={"event": "prediction_unusable"},
+            )
+
+    def to_json(self) -> dict[str, int]:
+        """Return the counts, by name."""
+        counts = asdict(self)
+        return {name.removeprefix("n_"): n for name, n in counts.items() if name != "field"}
+
+    def restore(self, counts: Mapping[str, int]) -> None:
+        """Set the counts to the result of `to_json`."""
+        for name, n in counts.items():
+            setattr(self, f"n_{name}", n)
+
+
+def _value_at(record: Mapping[str, Any], field: str) -> Any:
+    """Return the value at `field`, or a map of the columns `field`.CLASS; None if absent or empty.
+
+    Columns of a table have dotted names.
+    """
+    value = path_getter(field)(record)
+    if value is None:
+        start = f"{field}."
+        value = {k.removeprefix(start): p for k, p in record.items() if k.startswith(start)}
+    return None if value in ("", {}, []) else value
+
+
+def _probabilities(value: Any, schema: Schema) -> dict[Label, float]:
+    """Return the probabilities by class in a prediction; infinity for a label alone.
+
+    Raises ValueError if the prediction is malformed.
+    """
+    if isinstance(value, list):
+        if not 2 <= len(value) <= len(schema.classes):
+            raise ValueError(f"{len(value)} probabilities for {len(schema.classes)} classes")
+        value = dict(zip(schema.classes, value, strict=False))
+    elif not isinstance(value, dict):
+        return {_as_class(value, schema): math.inf}
+    found: dict[Label, float] = {}
+    for name, p in value.items():
+        label = _as_class(name, schema)
+        found[label] = found.get(label, 0.0) + _as_probability(p)
+    if not 0.0 < sum(found.values()) < math.inf:
+        raise ValueError("the probabilities have no positive sum")
+    return found
+
+
+def _as_class(value: Any, schema: Schema) -> Label:
+    label, _ = convert_label(value, schema.label_kind)
+    label = normalize_label(label)[0] if isinstance(label, str) else label
+    if label is None or label not in schema.classes:
+        raise ValueError(f"{value!r} is no class of [schema] classes")
+    return label
+
+
+def _as_probability(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"{value!r} is no probability")
+    p = float(value)
+    if not 0.0 <= p < math.inf:
+        raise ValueError(f"{value!r} is no probability")
+    return p
