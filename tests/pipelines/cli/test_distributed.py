@@ -147,7 +147,7 @@ def test_learner_and_scorers_run_as_children_and_one_that_is_killed_starts_again
     assert_nothing_is_lost_or_doubled(world)
     assert_budgets_were_kept(world)
     out, _ = Command(world.file.parent)("inspect", "p.toml")
-    assert "progress, partition 0 continues after " in out
+    assert "scoring log, partition 0 continues after " in out
 
 
 def state_of(pid):

@@ -76,15 +76,30 @@ def scrape(config):
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory, make_records):
-    """The label sets of each metric name, from a pipeline that was restarted after a stop."""
+    """The label sets of each metric name, of a pipeline and of one that judges another system."""
+    judged = {
+        "schema": {"classes": ["left", "right"]},
+        "model": {"prediction_field": "score"},
+    }
+    found = defaultdict(list)
+    for name, further in (("watched", {}), ("judged", judged)):
+        text = scraped_after_restart(tmp_path_factory.mktemp(name), make_records, further)
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                found[sample.name].append(sample.labels)
+    return found
+
+
+def scraped_after_restart(folder, make_records, further):
+    """Return the metrics of a pipeline that was restarted after a stop."""
     (port,) = free_ports(1)
-    tables = {
+    tables = further | {
         "pipeline": {"name": "watched", "batch_records": 10},
         "source": {"connector": "sqlite", "stream": "records"},
         "query": {"budget": 0.5},
         "monitor": {"port": port},
     }
-    config = parse(tables, tmp_path_factory.mktemp("watched"))
+    config = parse(tables, folder)
     config.state.mkdir()
     write(config, *make_records(60))
     run(config, until_idle=True)
@@ -101,15 +116,10 @@ def samples(tmp_path_factory, make_records):
         return text if "streamboost_labels_total 40.0" in text else None
 
     try:
-        text = until(answered)
+        return until(answered)
     finally:
         stop.request_stop()
         thread.join()
-    found = defaultdict(list)
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            found[sample.name].append(sample.labels)
-    return found
 
 
 @pytest.mark.slow
