@@ -218,7 +218,7 @@ def test_other_processes_predict_by_the_checkpoint(pipeline):
     assert found["predictions"][0]["label"] == "fraud"
     tiny.write_encoder(file.parent / "model", seed=1)
     scorer = CheckpointScorer(State(load(file).state), load(file).encoders)
-    with pytest.raises(StateError, match="have the SHA-256 .* put those files"):
+    with pytest.raises(StateError, match=r"have the SHA-256 .* put those files"):
         scorer.predict([{"amount": 1.0, "note": "gift"}])
 
 

@@ -70,7 +70,11 @@ def test_answers_that_come_too_late_are_counted_by_the_pipeline(
     with caplog.at_level("WARNING"):
         turn(config)
         turn(config)
-    (told,) = [one.getMessage() for one in caplog.records if "after their requests expired" in one.getMessage()]
+    (told,) = [
+        one.getMessage()
+        for one in caplog.records
+        if "after their requests expired" in one.getMessage()
+    ]
     assert told.startswith("1 ")
     feed(config, make_records(150)[0][140:])
     counts = State(config.state).checkpoints.newest()[1]["join"]
