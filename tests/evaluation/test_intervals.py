@@ -92,7 +92,7 @@ def test_figures_on_each_class_have_the_intervals_they_have_alone(falls):
     stream = made(5, n=900)
     tally = SufficientStats(3)
     truth = np.where(stream.propensity > 0, stream.y, -1)
-    predicted = np.stack([stream.predicted] * 3, axis=1)
+    predicted = np.stack([stream.predicted] * len(PREDICTORS), axis=1)
     tally.add(
         EvaluatedRecords(
             stream.P, predicted, truth, 1.0 / np.nan_to_num(stream.propensity, nan=0.1) - 1.0
@@ -198,7 +198,7 @@ def test_tallies_of_parts_add_up_to_that_of_the_whole():
 def test_room_for_more_classes_changes_no_sum():
     stream = made(23, n=200)
     tally = SufficientStats(3)
-    predicted = np.column_stack([stream.predicted] * 3)
+    predicted = np.column_stack([stream.predicted] * len(PREDICTORS))
     tally.add(EvaluatedRecords(stream.P, predicted, stream.y, np.zeros(200)))
     before = {name: array.copy() for name, array in tally.state().items()}
     tally.extend_classes(7)

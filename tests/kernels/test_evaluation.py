@@ -36,6 +36,8 @@ def test_every_sum_is_the_slow_twins(seed, n, K, some):
 def test_records_of_before_the_first_class_are_counted():
     tally = SufficientStats()
     tally.add(
-        EvaluatedRecords(np.zeros((4, 0)), np.full((4, 3), -1), np.full(4, -1), np.full(4, 9.0))
+        EvaluatedRecords(
+            np.zeros((4, 0)), np.full((4, len(PREDICTORS)), -1), np.full(4, -1), np.full(4, 9.0)
+        )
     )
     assert tally.n_records == tally.n_unlabelled == 4
