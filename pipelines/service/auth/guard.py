@@ -93,6 +93,7 @@ class Guard:
         self._writes = RateLimiter(*settings.writes)
         self._asks = RateLimiter(*settings.scoring_requests)
         self._messages = RateLimiter(*settings.messages)
+        self._bodies = RateLimiter(*settings.bodies)
         self._at_once = Counter[str]()
         self._body_bytes = Counter[str]()
 
@@ -153,6 +154,9 @@ class Guard:
             if self._body_bytes[seat] > self._settings.max_concurrent_body:
                 headers = {"Connection": "close", "Retry-After": "1"}
                 raise HTTPException(429, "too many large requests at the same time", headers)
+            if person not in (None, PROGRAM, SCORER):
+                while wait := self._bodies.take_token(seat, size):
+                    await asyncio.sleep(wait)
             return message
 
         async def send_and_record_start(message: Message) -> None:

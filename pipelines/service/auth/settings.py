@@ -30,6 +30,8 @@ class AuthSettings:
     scoring_requests : rate of a session's predict and explain requests
     failures : rate of wrong secrets from one address
     messages : rate of a session's websocket messages, which are delayed instead of rejected
+    bodies : bytes per second, and burst size, of the bodies of a person's requests, which are read
+        later instead of rejected
     max_concurrent : maximum number of concurrent requests and websockets of one session
     max_concurrent_body : maximum size in bytes of the bodies of one session's concurrent requests
     max_unauthenticated : maximum number of unauthenticated connections, in all and from one
@@ -49,6 +51,7 @@ class AuthSettings:
     scoring_requests: tuple[float, float] = (1_000, 2_000)
     failures: tuple[float, float] = (2, 30)
     messages: tuple[float, float] = (50, 500)
+    bodies: tuple[float, float] = (500_000, 4_000_000)
     max_concurrent: int = 200
     max_concurrent_body: int = 40_000_000
     max_unauthenticated: tuple[int, int] = (400, 100)
@@ -88,13 +91,17 @@ class RateLimiter:
         self._clock = clock
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
-    def take_token(self, caller: Hashable) -> float:
-        """Take a token of `caller`; return 0, or the seconds until a token is available."""
+    def take_token(self, caller: Hashable, amount: float = 1) -> float:
+        """Take `amount` tokens of `caller`; return 0, or the seconds until these are available.
+
+        A larger amount than the burst size counts as the burst size.
+        """
+        amount = min(amount, self._burst)
         now = self._clock()
         tokens, then = self._buckets.pop(caller, (self._burst, now))
         tokens = min(self._burst, tokens + (now - then) * self._per_second)
-        missing = max(0.0, 1 - tokens)
-        self._buckets[caller] = (tokens if missing else tokens - 1, now)
+        missing = max(0.0, amount - tokens)
+        self._buckets[caller] = (tokens if missing else tokens - amount, now)
         if len(self._buckets) > self._most:
             self._buckets.popitem(last=False)
         return missing / self._per_second

@@ -1,6 +1,7 @@
 """The guard as a unit, message by message, and its rate and size limits."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,21 @@ def test_bodies_of_concurrent_requests_share_a_limit():
     assert ask(shared, TOKEN, [b"12345", b"678"])[0] == 200
     assert answers == [None, None, 429, 200]
     assert ask(shared, TOKEN, [b"1234567890"])[0] == 200, "bodies of earlier requests do not count"
+
+
+def test_bodies_of_a_person_are_read_at_a_limited_rate_and_those_of_programs_at_once(people):
+    cookie = people.log_in(people.create_login_link("ann", "annotator"))
+    known = AuthSettings("secret", bodies=(100, 10))
+    slow = Guard(swallow, known, people, RateLimiter(*known.failures))
+    person = [(b"cookie", f"{known.cookie_name}={cookie}".encode()), TOKEN[1]]
+    person.append((b"origin", b"http://localhost"))
+    start = time.monotonic()
+    assert ask(slow, TOKEN, [b"1234567890"] * 5)[::2] == (200, b"50")
+    assert ask(slow, person, [b"1234567890"])[::2] == (200, b"10"), "the burst"
+    unhindered = time.monotonic() - start
+    start = time.monotonic()
+    assert ask(slow, person, [b"1234567890"] * 2)[::2] == (200, b"20")
+    assert time.monotonic() - start >= 0.19 - unhindered
 
 
 @pytest.mark.parametrize("length", [b"11", b"-1", b"1e1", b"99999999999999999999999", b""])
