@@ -266,6 +266,9 @@ def _check_settings_of_external_models(
         if model.prediction_field is not None and not sections.schema_.classes:
             text = "needs the classes of the labels: list them in [schema] classes"
             yield Problem("model", "prediction_field", text)
+        if model.prediction_field in sections.schema_.declared_fields:
+            text = "is a feature in [schema.fields]: delete it there, or name another field"
+            yield Problem("model", "prediction_field", text)
         if model.prediction_field is not None and sections.decision_parameters:
             text = "is refused with [model] prediction_field: that system decides; leave it out"
             yield Problem("decision", None, text)

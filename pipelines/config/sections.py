@@ -344,7 +344,11 @@ class Sections(Section):
     def build_schema(self) -> Schema:
         """Return the schema of records and labels; its features may be inferred later."""
         section, names = self.schema_, self.labels.fields
-        recorded = [] if self.prediction_field is None else [self.prediction_field]
+        # With numeric, or a field of that name, the checks of [model] name the remedy.
+        is_excluded = (
+            section.numeric == "auto" and self.prediction_field not in section.declared_fields
+        )
+        recorded = [self.prediction_field] if self.prediction_field and is_excluded else []
         return Schema(
             section.id,
             section.time,

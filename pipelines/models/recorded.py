@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from streamboost.checks import Label, labels_to_array
 from streamboost.connectors.base import Message
+from streamboost.connectors.messages.decoding import decode_json_object
 from streamboost.connectors.messages.labels import convert_label, normalize_label
 from streamboost.connectors.messages.schema import Schema
 from streamboost.features.paths import path_getter
@@ -77,13 +77,13 @@ class RecordedPredictions:
     def _read_and_count(self, message: Message, schema: Schema) -> dict[Label, float]:
         """Return the probabilities by class; infinity for a label alone, and {} if invalid."""
         try:
-            value = _value_at(msgspec.json.decode(message.payload), self.field)
+            value = _value_at(decode_json_object(message.payload), self.field)
             if value is None:
                 self.n_missing += 1
                 self._warn(self.n_missing, "lack the prediction", "null or absent")
                 return {}
             found = _probabilities(value, schema)
-        except ValueError as error:
+        except (ValueError, OverflowError, RecursionError) as error:
             self.n_malformed += 1
             self._warn(self.n_malformed, "have a malformed prediction", str(error))
             return {}

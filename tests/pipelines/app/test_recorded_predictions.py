@@ -1,6 +1,7 @@
 """Pipelines that evaluate the predictions which records carry."""
 
 import json
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from serving import put, read
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.sqlite.stream import SqliteSink
 from streamboost.errors import ConfigurationError
 from streamboost.export import read_layout
 from streamboost.pipelines.app.check import check_pipeline
@@ -97,6 +99,32 @@ def test_missing_and_malformed_predictions_keep_their_records(tmp_path, make_rec
     counts = description["checkpoint"]["recorded"]
     assert counts == {"valid": 140, "labels_alone": 140, "missing": 40, "malformed": 20}
     assert "malformed               20" in format_description(description)
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        b'{"left": 1%b}' % (b"0" * 400),
+        b'{"left": "1e999"}',
+        b"1" + b"0" * 400,
+        b"[" * 900 + b"]" * 900,
+        b'["%b", 1]' % (b"x" * 9_000),
+    ],
+)
+def test_large_and_nested_predictions_are_malformed_and_do_not_end_the_run(
+    tmp_path, make_records, score
+):
+    file, _ = make(tmp_path, make_records, lambda i, y: {"score": y}, n=40)
+    config = load(file)
+    run(config, until_idle=True)
+    record = json.dumps(make_records(1, 90)[0][0] | {"id": "odd"}).encode()
+    with closing(SqliteSink(config.state / "log.db", "records")) as sink:
+        sink.write([b'%b, "score": %b}' % (record[:-1], score)])
+        sink.flush()
+    run(config, until_idle=True)
+    assert not read(config, "dead_letters")
+    assert read(config, "predictions")[40]["label"] is None
+    assert describe_pipeline(config.state)["checkpoint"]["recorded"]["malformed"] == 1
 
 
 def read_one(value, classes=("a", "b"), field="score", now=lambda label: label):
@@ -231,6 +259,21 @@ def test_check_counts_the_first_predictions(tmp_path, make_records, field, is_ok
     (found,) = [one for one in check_pipeline(load(file)) if one.part == "model"]
     assert found.ok == is_ok
     assert said in found.text
+
+
+@pytest.mark.parametrize(
+    ("setting", "error"),
+    [
+        ('numeric = ["a"]', r"\[model\]: reads all fields: delete \[schema\] numeric"),
+        ('fields.score = "category"', r"prediction_field: is a feature in \[schema.fields\]"),
+    ],
+)
+def test_settings_that_make_the_prediction_a_feature_are_refused(tmp_path, setting, error):
+    text = PIPELINE.format(classes='["left", "right"]')
+    (tmp_path / "p.toml").write_text(text.replace("[source]", f"{setting}\n[source]"))
+    with pytest.raises(ConfigurationError, match=error) as found:
+        load(tmp_path / "p.toml")
+    assert "exclude" not in str(found.value), "nobody has set it"
 
 
 def test_decisions_are_refused(tmp_path):
