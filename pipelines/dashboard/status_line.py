@@ -125,7 +125,7 @@ def _warnings_for_status_line(view: StatusSnapshot) -> list[Notice]:
         found.append(Notice("Regression", text, link, "Compare versions"))
     if (drop := view.document("evaluation").get("drop")) and drop["low"] > 0.0:
         text = f"accuracy fell by {100 * drop['value']:.1f} points"
-        found.append(Notice("Accuracy drop", text, page_address("/", name), "See metrics"))
+        found.append(Notice("Accuracy drop", text, page_address("/quality", name), "See metrics"))
     if (change := view.document("changes").get("newest")) and _recent_committees_lead(view):
         said = f"the stream changed before label {change['since_labels'] + 1:,}"
         link = f"{page_address('/quality', name)}#expert-weights"

@@ -431,8 +431,9 @@ class StreamLearner:
         """
         rows = self._validated_rows(X)
         ids = as_ids(ids, len(rows))
-        if len(scored) != len(rows):
-            raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
+        for one in (scored, evaluated):
+            if one is not None and len(one) != len(rows):
+                raise DataError(f"{len(one)} predictions for {len(rows)} records: give one each")
         self._rows.release_ids(ids)
         self._stacking.cache_predictions(ids, scored)
         # The run filter is certain within a run of one class, but such labels are as useful.

@@ -5,6 +5,7 @@ import pytest
 
 from streamboost import QueryConfig, SketchLogitBoostClassifier, StreamLearner
 from streamboost.checks import labels_to_array
+from streamboost.errors import DataError
 from streamboost.predictions import Scored
 
 CLASSES = labels_to_array(["down", "up"])
@@ -98,3 +99,14 @@ def test_labels_that_the_own_model_contradicts_attract_requests():
     asked = np.bincount(asked_for, minlength=3_000) > 0
     later = np.arange(3_000) >= 1_000
     assert asked[later & ~hits].mean() > 1.5 * asked[later & hits].mean()
+
+
+def test_too_few_predictions_of_the_other_system_are_refused_and_change_nothing():
+    learner, *_ = run(n=100)
+    X, y = np.zeros((3, 2), dtype=np.float32), np.array(["up", "down", "up"])
+    own = learner.score_arrivals(X)
+    short = recorded(y[:2], np.random.default_rng(1))
+    before = learner.ledger
+    with pytest.raises(DataError, match="2 predictions for 3 records: give one each"):
+        learner.query(X, own, ["a", "b", "c"], short)
+    assert learner.ledger == before

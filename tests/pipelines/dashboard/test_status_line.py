@@ -48,6 +48,7 @@ def test_a_drop_of_the_accuracy_is_a_warning(low, word):
     found = pipeline_status(view, NOW)
     assert found.word == word
     assert [one.text for one in found.notices] == ["accuracy fell by 10.0 points"] * (low > 0)
+    assert all(one.link.startswith("/quality") for one in found.notices)
 
 
 @pytest.mark.parametrize(
