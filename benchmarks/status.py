@@ -245,10 +245,10 @@ def measure(folder, n_turns, n_clients, rate, *, alone=False, pinned=False):
     (folder / "p.toml").write_text(PIPELINE)
     config = load(folder / "p.toml")
     state = State(config.state)
-    with state.locked(), ExitStack() as stack:
+    with state.hold_lock(), ExitStack() as stack:
         connectors = stack.enter_context(closing(create_connectors(config)))
         connectors.transaction.fence()
-        store_config(config, state, begun=False)
+        store_config(config, state, state_has_begun=False)
         schema = Schema(numeric=[f"x{k}" for k in range(FEATURES)])
         source = Endless([body[1:].encode() for body in bodies], STEADY if alone else None)
         loop = build_runner(config, state, schema, replace(connectors, records=source))

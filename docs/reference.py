@@ -47,14 +47,14 @@ PARAMETERS: dict[str, tuple[Callable[..., Any], ...]] = {
 """Classes whose parameters are the keys of a section, by section."""
 ONLY = {StreamLearner: {"label_lags", "calibrate", "experts"}}
 """Parameters of a class that have keys, if not all have."""
-USES = {
+ROLES = {
     "source": "input",
     "labels": "labels",
     "predictions": "output",
     "requests": "requests",
     "dead_letters": "output",
 }
-"""Use of the connector of a section, by section."""
+"""Role of the connector of each section, a field of `ConnectorSections`."""
 
 
 LEVELS = {
@@ -98,7 +98,7 @@ def file_page() -> str:
         if get_origin(model) is dict and key not in PARAMETERS:
             key, model = f"{key}.NAME", get_args(model)[1]
         parts.append(f"## [{key}]")
-        if key in USES:
+        if key in ROLES:
             parts.extend(connectors(key))
         elif key in PARAMETERS:
             parts.append(parameters_of(key))
@@ -116,7 +116,7 @@ def about(model: type[Section]) -> str:
 
 def connectors(key: str) -> Iterator[str]:
     """Yield a subsection for each connector that the section accepts."""
-    for model in section_classes(USES[key]):
+    for model in section_classes(ROLES[key]):
         (connector,) = get_args(model.model_fields["connector"].annotation)
         yield f'### [{key}] connector = "{connector}"\n\n{about(model)}\n\n{keys(model)}'
 

@@ -71,9 +71,9 @@ class StopToken:
 
     @contextmanager
     def interruptible(self, enabled: bool = True) -> Iterator[None]:
-        """Allow `interrupt` to raise Interrupted in this context, for waits that may never end.
+        """Allow `raise_if_interruptible` to raise Interrupted, for waits that may never end.
 
-        With `enabled` False, `interrupt` is ignored in the context, as its work ends by itself.
+        With `enabled` False, no exception is raised in the context, as its work ends by itself.
         """
         before, self._is_interruptible = self._is_interruptible, enabled
         try:
@@ -81,7 +81,7 @@ class StopToken:
         finally:
             self._is_interruptible = before
 
-    def interrupt(self) -> None:
+    def raise_if_interruptible(self) -> None:
         """Raise Interrupted if the current context is interruptible; call from a signal handler."""
         if self._is_interruptible:
             raise Interrupted

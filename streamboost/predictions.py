@@ -66,8 +66,8 @@ class Scored:
         float64 (n, classes of the committee), the committee's raw scores; None if it is the only
         expert.
     unfiltered
-        The predictions before the run filter, which do not depend on preceding records, for queries
-        and drift detection; None if they are equal to these predictions.
+        The predictions before `ClassRunFilter`, which do not depend on preceding records, for
+        queries and drift detection; None if they are equal to these predictions.
     """
 
     labels: np.ndarray

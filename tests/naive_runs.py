@@ -1,11 +1,11 @@
-"""The run filter, written plainly: all records and labels are kept, and lists replace rings."""
+"""The filter of class runs, written plainly: it keeps all records and labels, in lists."""
 
 import numpy as np
 
 GRID = [(a, b) for a in (-1.0, 0.0, 1.0, 2.0, 3.5, 5.0) for b in (0.0, 1.0, 2.5, 5.0)]
 
 
-class NaiveRunFilter:
+class NaiveClassRunFilter:
     """Of K classes and D columns, which are all known from the first record on."""
 
     def __init__(self, n_features, n_classes):

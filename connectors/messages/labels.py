@@ -125,10 +125,10 @@ def convert_label(value: Any, kind: LabelKind | None) -> tuple[str | int | None,
         )
     if isinstance(label, int):
         return (label, "") if -(2**63) <= label < 2**63 else (None, "has more than 64 bits")
-    return (None, fault) if (fault := _fault_of_unstorable_label(label)) else (label, "")
+    return (None, fault) if (fault := _reason_label_is_unstorable(label)) else (label, "")
 
 
-def _fault_of_unstorable_label(label: str | int) -> str | None:
+def _reason_label_is_unstorable(label: str | int) -> str | None:
     """Return the reason why a model cannot store `label`, or None if `label` can be stored."""
     if isinstance(label, str) and len(label) > LONGEST_LABEL:
         return f"has {len(label)} characters: give at most {LONGEST_LABEL}"

@@ -114,7 +114,7 @@ def restore_backup(config: Config, folder: Path) -> Backup:
             f"{folder} is a backup of the pipeline {backup.pipeline!r}, and this is "
             f"{config.name!r}: give a backup of this pipeline"
         )
-    with state.locked(), _translate_copy_errors(folder, state.path):
+    with state.hold_lock(), _translate_copy_errors(folder, state.path):
         if found := sorted({path.name for path in state.path.iterdir()} - _LEFT_OUT):
             raise StateError(
                 f"{state.path} is not empty ({found[0]}): move it away, or set [pipeline] "

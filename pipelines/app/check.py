@@ -29,7 +29,11 @@ from streamboost.pipelines.app.encoders import (
     encoder_digests,
     encoder_fields,
 )
-from streamboost.pipelines.app.factories import check_models, factory_names, transform_messages
+from streamboost.pipelines.app.factories import (
+    check_models,
+    river_factories_by_section,
+    transform_messages,
+)
 from streamboost.pipelines.app.first_records import peek_messages
 from streamboost.pipelines.app.recovery import (
     copies_for_rebuild,
@@ -124,7 +128,7 @@ def check_pipeline(config: Config) -> Iterator[CheckResult]:
             yield _check_part(
                 config, "encoders", lambda: describe_encoders(config, schema(), messages)
             )
-        if factory_names(config):
+        if river_factories_by_section(config):
             yield _check_part(config, "models", partial(_describe_models, config, schema, messages))
         if (field := config.sections.prediction_field) is not None:
             describe = partial(_describe_recorded_predictions, config, schema, field, messages)
@@ -257,7 +261,9 @@ def _describe_start_of_next_run(config: Config, state: State, transaction: Trans
     running = state.running_process_id()
     committed = transaction.last_committed_batch()
     refuse_lost_state(config, committed, create_copy_store(config))
-    verify_compatibility(config, state, begun=has_run_before(state, transaction, committed))
+    verify_compatibility(
+        config, state, state_has_begun=has_run_before(state, transaction, committed)
+    )
     found = state.checkpoint_to_restore(committed.sequence if committed else None)
     if running is not None:
         batch = committed.sequence if committed else 0

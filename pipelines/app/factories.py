@@ -35,7 +35,7 @@ __all__ = [
     "call_factory",
     "check_models",
     "create_models",
-    "factory_names",
+    "river_factories_by_section",
     "transform_messages",
 ]
 
@@ -64,7 +64,7 @@ _MAX_FIELDS = 256
 """Maximum number of fields that a transformer may make; the most frequent ones are kept."""
 
 
-def factory_names(config: Config) -> dict[str, str]:
+def river_factories_by_section(config: Config) -> dict[str, str]:
     """Return the factories `module:function` in the pipeline file, keyed by section name."""
     sections = config.sections
     model = None if sections.model is None else sections.model.river
@@ -108,7 +108,7 @@ def call_factory(section_name: str, factory: str, folder: Path) -> Any:
 
 def create_models(config: Config, schema: Schema, state: State) -> ExternalModels | None:
     """Return the untrained external models of the pipeline file; None if it names none."""
-    if not (factories := factory_names(config)):
+    if not (factories := river_factories_by_section(config)):
         return None
     _restrict_folder_permissions(state.path)
     made = {
@@ -179,9 +179,9 @@ def transform_messages(
     ]
     if transformer.failures == len(made):
         raise ConfigurationError(
-            f"{_FEATURES} river = {factory_names(config)[_FEATURES]!r} failed on all {len(made)} "
-            "of the first records: see the log for the exception, and call the transformer on one "
-            "of these records"
+            f"{_FEATURES} river = {river_factories_by_section(config)[_FEATURES]!r} failed on all "
+            f"{len(made)} of the first records: see the log for the exception, and call the "
+            "transformer on one of these records"
         )
     shown = Counter(name for one in made for name in one)
     if len(shown) > _MAX_FIELDS:
@@ -209,7 +209,7 @@ def are_models_deterministic(
     different hash seeds. They must give equal predictions.
     """
     told = {
-        "factories": factory_names(config),
+        "factories": river_factories_by_section(config),
         "folder": str(config.folder),
         "records": list(records[:_MOST]),
     }
@@ -262,13 +262,14 @@ def check_models(config: Config, records: Sequence[tuple[Mapping[str, Any], Time
 
     Raises ConfigurationError if a model cannot be created or tried on `records`.
     """
-    for section_name, factory in factory_names(config).items():
+    factories = river_factories_by_section(config)
+    for section_name, factory in factories.items():
         call_factory(section_name, factory, config.folder)
     if are_models_deterministic(config, records):
         n = min(len(records), _MOST)
-        return f"{len(factory_names(config))} created; {STEADY}, tested on {n} records"
+        return f"{len(factories)} created; {STEADY}, tested on {n} records"
     return (
-        f"{len(factory_names(config))} created; not {STEADY}, so that replays are not compared: "
+        f"{len(factories)} created; not {STEADY}, so that replays are not compared: "
         "sort sets before iterating over them"
     )
 

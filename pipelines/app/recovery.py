@@ -30,7 +30,7 @@ from streamboost.errors import (
     ModelFileError,
     StateError,
 )
-from streamboost.pipelines.app.factories import factory_names
+from streamboost.pipelines.app.factories import river_factories_by_section
 from streamboost.pipelines.config.compatibility import refuse_incompatible_config
 from streamboost.pipelines.config.connectors.base import Endpoint
 from streamboost.pipelines.config.durations import RecordAndBatchTime
@@ -93,16 +93,16 @@ def load_initial_model(config: Config, state: State) -> InitialModel | None:
     return InitialModel(committee, hashlib.sha256(blob).hexdigest())
 
 
-def save_initial_model(config: Config, state: State, *, begun: bool) -> None:
+def save_initial_model(config: Config, state: State, *, state_has_begun: bool) -> None:
     """Copy the file of the initial committee into the folder of `state`.
 
-    If the pipeline has run before (`begun`), a committee in the folder stays. A warning is logged
-    if the file has changed since. Raises ConfigurationError if the file cannot be read.
+    If the pipeline has run before (`state_has_begun`), a committee in the folder stays. A warning
+    is logged if the file has changed since. Raises ConfigurationError if the file cannot be read.
     """
     named = config.sections.initial_data.committee
     if named is None:
         return
-    if not (begun and state.committee.exists()):
+    if not (state_has_begun and state.committee.exists()):
         blob = _read_committee_file(config, named)
         with state.translate_errors():
             write_bytes(state.committee, blob)
@@ -283,7 +283,7 @@ def create_copy_store(config: Config) -> CopyStore | None:
 def copies_for_rebuild(config: Config) -> CopyStore | None:
     """Return the store of the copies from which a lost state folder is rebuilt; None: no copies."""
     # Pickles of models are only read from the folder in which they were written.
-    return None if factory_names(config) else create_copy_store(config)
+    return None if river_factories_by_section(config) else create_copy_store(config)
 
 
 @contextmanager

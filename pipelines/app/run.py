@@ -109,11 +109,11 @@ def run(
     is rebuilt first. Except for a kill or an error within a batch, each run ends with a checkpoint.
 
     Returns the number of the newest batch; 0: no batch. Raises Interrupted if a signal handler ends
-    a wait (`StopToken.interrupt`).
+    a wait (`StopToken.raise_if_interruptible`).
     """
     state = State(config.state)
     stop = stop or StopToken()
-    with stop.interruptible(), state.locked(), closing(create_connectors(config)) as connectors:
+    with stop.interruptible(), state.hold_lock(), closing(create_connectors(config)) as connectors:
         refuse_damaged_log(state.log, max_bytes=CHECKED_BYTES, stop=stop)
         committed = _fence_other_processes(config, connectors.transaction, stop)
         copies = create_copy_store(config)
@@ -123,9 +123,9 @@ def run(
         else:
             refuse_lost_state(config, committed, copies)
         newest = committed.sequence if committed else 0
-        begun = has_run_before(state, connectors.transaction, committed)
-        store_config(config, state, begun=begun)
-        save_initial_model(config, state, begun=begun)
+        has_begun = has_run_before(state, connectors.transaction, committed)
+        store_config(config, state, state_has_begun=has_begun)
+        save_initial_model(config, state, state_has_begun=has_begun)
         checkpoint = state.checkpoint_to_restore(committed.sequence if committed else None)
         begin = f"continuing after batch {newest}" if committed else "starting"
         _log.info("%s: %s; Ctrl-C stops", config.name, begin, extra={"event": "run_started"})

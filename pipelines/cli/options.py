@@ -122,7 +122,7 @@ def stop_on_signals(message: bytes) -> "StopToken":
         # Unbuffered, as the interrupted code may be writing to Python's buffers.
         os.write(2, message)
         stop.request_stop()
-        call_after_grace_period(stop.interrupt)
+        call_after_grace_period(stop.raise_if_interruptible)
 
     signal.signal(signal.SIGINT, request_stop_once)
     signal.signal(signal.SIGTERM, request_stop_once)

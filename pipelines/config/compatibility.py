@@ -73,7 +73,7 @@ _OMITTED_DEFAULTS = {
 }
 """Maps a section to its keys that are not stored if they have their default."""
 
-_PATHS = {"": ("path",), "initial_data": ("path", "committee")}
+_FILE_PATH_KEYS = {"": ("path",), "initial_data": ("path", "committee")}
 """Maps a section to its keys that name a file or folder; "" is for all other sections."""
 
 _ITERATIONS = 100_000
@@ -98,55 +98,55 @@ def fingerprint(config: Config, salt: str, *, learner: Tables | None = None) -> 
     """
     tables = _remove_changeable_settings(config, config.tables_with_defaults() | (learner or {}))
     for section, values in tables.items():
-        for key in _keys_with_paths(section):
+        for key in _file_path_keys(section):
             if values.get(key) is not None:
                 values[key] = _normalize_path_for_comparison(config, values[key])
     return f"{salt}:{_salted_hash(json.dumps(tables, sort_keys=True), salt)}"
 
 
 @lru_cache(maxsize=16)
-def _salted_hash(binding: str, salt: str) -> str:
-    """Return the salted hash of the JSON text `binding`, as hexadecimal digits.
+def _salted_hash(json_text: str, salt: str) -> str:
+    """Return the salted hash of the JSON text `json_text`, as hexadecimal digits.
 
     Results are cached, as a hash takes 15 ms.
     """
-    return hashlib.pbkdf2_hmac("sha256", binding.encode(), salt.encode(), _ITERATIONS).hex()
+    return hashlib.pbkdf2_hmac("sha256", json_text.encode(), salt.encode(), _ITERATIONS).hex()
 
 
-def store_config(config: Config, state: State, *, begun: bool) -> None:
+def store_config(config: Config, state: State, *, state_has_begun: bool) -> None:
     """Store the configuration and fingerprint of `config` in `state`.
 
-    `begun` is whether the state has committed batches or checkpoints. Raises StateError if the
-    state has begun and is incompatible with `config`.
+    `state_has_begun` is whether the state has committed batches or checkpoints. Raises StateError
+    if this is so, and the state is incompatible with `config`.
     """
     assert config.has_learner_config, (
         "a state belongs to a whole configuration, the learner's included"
     )
-    if not verify_compatibility(config, state, begun=begun):
+    if not verify_compatibility(config, state, state_has_begun=state_has_begun):
         state.delete_schema()
     state.write_configuration(
         config.to_toml(), fingerprint(config, _parse_or_create_salt(state.fingerprint()))
     )
 
 
-def verify_compatibility(config: Config, state: State, *, begun: bool) -> bool:
+def verify_compatibility(config: Config, state: State, *, state_has_begun: bool) -> bool:
     """Return whether `config` is compatible with `state`, which is only read.
 
-    If `config` was loaded without the learner's sections, those of the state are used. `begun` is
-    whether the state has committed batches or checkpoints. Without them, False is returned instead
-    of an error.
+    If `config` was loaded without the learner's sections, those of the state are used.
+    `state_has_begun` is whether the state has committed batches or checkpoints. Without them, False
+    is returned instead of an error.
 
     Raises
     ------
     StateError
-        If the state has `begun` and is incompatible, incomplete or lost.
+        If the state has begun, and is incompatible, incomplete or lost.
     """
     kept, schema = state.fingerprint(), state.schema()
     learner = (
         {} if config.has_learner_config else _select_sections(_load_stored_config(state), LEARNER)
     )
     same = bool(kept) and _matches_fingerprint(config, kept, learner)
-    if begun and not state.has_files:
+    if state_has_begun and not state.has_files:
         again = f"`streamboost {'learn' if config.is_distributed else 'run'} --rebuild`"
         raise StateError(
             f"{state.path} is empty, although batches of {config.name} are committed: restore the "
@@ -157,16 +157,16 @@ def verify_compatibility(config: Config, state: State, *, begun: bool) -> bool:
                 else ""
             )
         )
-    if begun and not kept:
+    if state_has_begun and not kept:
         raise StateError(
             f"{state.path / 'fingerprint'} is missing, so this state cannot be compared with the "
             f"configuration: put the file back from a copy. "
-            f"{state.empty_state_instruction()}"
+            f"{state.fresh_start_instruction()}"
         )
-    if begun and not same:
+    if state_has_begun and not same:
         raise _changed_config_error(config, state, _load_stored_config(state))
     changes = forbidden_field_changes(config, schema, _load_stored_config(state)) if same else []
-    if begun and changes:
+    if state_has_begun and changes:
         raise _incompatible_error(config, state, changes)
     return same and not changes
 
@@ -254,8 +254,9 @@ def _changeable_keys(config: Config) -> dict[str, set[str]]:
     return free
 
 
-def _keys_with_paths(section: str) -> tuple[str, ...]:
-    return _PATHS.get(section, _PATHS[""])
+def _file_path_keys(section: str) -> tuple[str, ...]:
+    """Return the keys of a section whose values are paths of files or folders."""
+    return _FILE_PATH_KEYS.get(section, _FILE_PATH_KEYS[""])
 
 
 def _normalize_path_for_comparison(config: Config, path: str) -> str:
@@ -311,7 +312,7 @@ def _describe_changes(config: Config, state: State, stored: Tables) -> list[str]
         ]
         for key in [*values, *gone]:
             before, now = _tuple_to_list(known.get(key)), _tuple_to_list(values.get(key))
-            is_path = key in _keys_with_paths(section)
+            is_path = key in _file_path_keys(section)
             if before == now or (is_path and _is_same_path(config, before, now)):
                 continue
             now = config.written[section].get(key, now)

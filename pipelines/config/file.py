@@ -23,7 +23,7 @@ from streamboost.pipelines.config.checks import find_contradictions
 from streamboost.pipelines.config.connectors.base import (
     ConnectorContext,
     Input,
-    LabelNames,
+    LabelFieldNames,
     resolve_path,
 )
 from streamboost.pipelines.config.connectors.registry import ENDPOINTS
@@ -273,7 +273,7 @@ def _validate_sections(
             given = tables.get(str(section))
             model = _section_class(str(section), given)
             if "fields" in rest[:-1] and issubclass(model, Input):
-                given, model = tables[str(section)]["fields"], LabelNames
+                given, model = tables[str(section)]["fields"], LabelFieldNames
                 entry |= {"loc": (f"{section}.fields", rest[-1])}
             for key in rest[-1:]:
                 given = given.get(key) if isinstance(given, dict) else None

@@ -288,8 +288,8 @@ if TYPE_CHECKING:
     AnyRequests = RequestsSection
 else:
     AnyInput, AnyLabels, AnyOutput, AnyPredictions, AnyRequests = (
-        Annotated[Union[section_classes(use)], Field(discriminator="connector")]  # noqa: UP007
-        for use in ("input", "labels", "output", "predictions", "requests")
+        Annotated[Union[section_classes(role)], Field(discriminator="connector")]  # noqa: UP007
+        for role in ("input", "labels", "output", "predictions", "requests")
     )
 
 

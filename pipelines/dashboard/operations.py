@@ -24,7 +24,7 @@ from streamboost.pipelines.status.reader import Status
 
 __all__ = [
     "OperationsPanel",
-    "command_result",
+    "command_result_text",
     "pipeline_summary",
     "rollback_duration_text",
     "rollback_versions",
@@ -160,7 +160,7 @@ class OperationsPanel:
         if self._given is None:
             return
         command, newest, when = self._given
-        done = command_result(view, command, newest)
+        done = command_result_text(view, command, newest)
         late = (view.document("pipeline").get("time") or 0.0) - when > REFUSED
         if done is not None:
             self._said.show_text("{}", done)
@@ -171,12 +171,12 @@ class OperationsPanel:
             self._given = None
 
 
-def command_result(view: StatusSnapshot, command: Command, after_mark: int) -> str | None:
-    """Describe the result of a command that was applied after the event numbered `after_mark`.
+def command_result_text(view: StatusSnapshot, command: Command, after_event: int) -> str | None:
+    """Describe the result of a command; return None if the command has not been applied yet.
 
-    None if the command has not been applied yet.
+    `after_event` is the number (`id`) of the newest event when the command was sent.
     """
-    later = [mark for mark in view.marks if mark["id"] > after_mark]
+    later = [mark for mark in view.marks if mark["id"] > after_event]
     done = [m for m in later if m["kind"] == "command" and m.get("text") == str(command)]
     if not done:
         return None

@@ -19,8 +19,8 @@ from streamboost.pipelines.dashboard.tables import rollback_origins
 from streamboost.pipelines.dashboard.time_range import ALL, SPANS, TimeRange
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
 from streamboost.pipelines.dashboard.widgets import (
+    AnchorRedirects,
     BatchedUpdates,
-    MovedAnchors,
     Tag,
     TimeRangeSelector,
     add_heading,
@@ -79,7 +79,7 @@ class Dashboard:
         operations = path == "/operations"
         self._letters = DeadLetterPanel(page_address("/dead-letters", name)) if operations else None
         if path == OVERVIEW:
-            MovedAnchors().show(moved=moved_anchors(name))
+            AnchorRedirects().show(moved=moved_anchors(name))
 
     def update(self, view: StatusSnapshot) -> None:
         """Show the status line, and redraw the charts and tables that are due."""

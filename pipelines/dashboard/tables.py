@@ -307,7 +307,7 @@ def _event_note(event: Mapping[str, Any] | None) -> str:
 
 
 def rollback_origins(view: StatusSnapshot) -> dict[int, int]:
-    """Return the version that each rollback went back to, by the number of its copy."""
+    """Return a mapping from the version of each rollback's copy to the original version."""
     told = {
         mark["sequence"]: mark["version"]
         for mark in view.marks
@@ -320,13 +320,19 @@ def rollback_origins(view: StatusSnapshot) -> dict[int, int]:
     }
 
 
-def version_text(version: int, origins: Mapping[int, int]) -> str:
+def version_text(version: int, original_of_copy: Mapping[int, int]) -> str:
     """Return a version number as text; for a copy made by a rollback, name the original too.
+
+    `original_of_copy` is the result of `rollback_origins`.
 
     >>> version_text(93, {93: 88}), version_text(92, {93: 88})
     ('93 (a copy of 88)', '92')
     """
-    return f"{version} (a copy of {origins[version]})" if version in origins else str(version)
+    return (
+        f"{version} (a copy of {original_of_copy[version]})"
+        if version in original_of_copy
+        else str(version)
+    )
 
 
 def _version_link(event: Mapping[str, Any], pipeline: str) -> str | None:
@@ -334,10 +340,14 @@ def _version_link(event: Mapping[str, Any], pipeline: str) -> str | None:
     return None if version is None else page_address("/versions", pipeline, b=version)
 
 
-def _event_text(event: Mapping[str, Any], origins: Mapping[int, int]) -> str:
+def _event_text(event: Mapping[str, Any], original_of_copy: Mapping[int, int]) -> str:
     kind, version = str(event["kind"]), event.get("version") or 0
     if kind == "promoted":
-        before = f" (rolled back to {origins[int(version)]})" if version in origins else ""
+        before = (
+            f" (rolled back to {original_of_copy[int(version)]})"
+            if version in original_of_copy
+            else ""
+        )
         return f"Version {version} deployed{before}"
     if kind in ("trained", "drift"):
         return f"{'Drift detected; v' if kind == 'drift' else 'V'}ersion {version} in training"

@@ -199,16 +199,16 @@ FEATURES = 15
 
 
 def copy_original_label_counts(
-    versions: Sequence[Status], origins: Mapping[int, int]
+    versions: Sequence[Status], original_of_copy: Mapping[int, int]
 ) -> list[Status]:
     """Return `versions`; a copy made by a rollback gets the label count of its original.
 
-    `origins` maps each copy's number to the number of the original version.
+    `original_of_copy` maps each copy's number to the number of the original version.
     """
     known: dict[int, Status] = {}
     for one in versions:
         number = int(one["version"])
-        first = known.get(origins.get(number, number))
+        first = known.get(original_of_copy.get(number, number))
         known[number] = one if first is None else {**one, "labels": first["labels"]}
     return list(known.values())
 
@@ -298,14 +298,14 @@ def version_table(
     evidence: Sequence[LabelledPrediction],
     rollback_targets: Sequence[int],
     pipeline: str,
-    origins: Mapping[int, int] = MappingProxyType({}),
+    original_of_copy: Mapping[int, int] = MappingProxyType({}),
     compared_version: int | None = None,
 ) -> Table:
     """Build the table of versions, the newest first.
 
-    A version in `rollback_targets` can be rolled back to. `origins` maps each copy's number to the
-    number of the original version. Each row links to the comparison of that version with
-    `compared_version` (None: the newest version).
+    A version in `rollback_targets` can be rolled back to. `original_of_copy` maps each copy's
+    number to the number of the original version. Each row links to the comparison of that version
+    with `compared_version` (None: the newest version).
     """
     words = Column("Version", "words"), Column("Active since", "words")
     figures = (Column(text) for text in ("Labels", "Trees", "Accuracy while active"))
@@ -321,7 +321,7 @@ def version_table(
         made = (number_text(one.get(key)) for key in ("labels", "trees"))
         share = recall_text(overall_recall(by.get(number, ())))
         serves = "possible" if number in rollback_targets else "no"
-        name = Cell(version_text(number, origins), link=link)
+        name = Cell(version_text(number, original_of_copy), link=link)
         rows.append([name, time_text(one.get("began")), *made, share, serves])
     summary = f"{count_text(len(rollback_targets), 'version')} can be rolled back to."
     if len(rollback_targets) > OFFERED + 1:
@@ -458,8 +458,11 @@ class VersionComparison:
             return
         if a is not None and b is not None and b < a:
             a, b = b, a
-        origins = rollback_origins(view)
-        known = {int(one["version"]): one for one in copy_original_label_counts(versions, origins)}
+        original_of_copy = rollback_origins(view)
+        known = {
+            int(one["version"]): one
+            for one in copy_original_label_counts(versions, original_of_copy)
+        }
         self._offered = known.keys() | {one.version for one in evidence}
         self._beside = self._clamp_version(b)
         right = _nearest_version_number(max(known) if self._beside is None else self._beside, known)
@@ -474,8 +477,8 @@ class VersionComparison:
         if a is None and left == right:
             left = before
         self.sides = left, right
-        self._show_recall_since(first, a, b, origins, evidence)
-        self._show_version_comparison(first, known, origins, evidence)
+        self._show_recall_since(first, a, b, original_of_copy, evidence)
+        self._show_version_comparison(first, known, original_of_copy, evidence)
         with Tag("section", classes="panel whole", aria_labelledby="all-title", id="all"):
             Tag("h2", "All versions", id="all-title")
             self._summary = Tag("p", "", "summary")
@@ -493,14 +496,15 @@ class VersionComparison:
         first: int,
         a: int | None,
         b: int | None,
-        origins: Mapping[int, int],
+        original_of_copy: Mapping[int, int],
         evidence: Sequence[LabelledPrediction],
     ) -> None:
         """Show each class's recall since version `first`; `a` and `b` are the user's choices."""
         last = self._beside
-        span = f"Since version {version_text(first, origins)}"
+        span = f"Since version {version_text(first, original_of_copy)}"
         if last is not None:
-            span = f"From version {version_text(first, origins)} to {version_text(last, origins)}"
+            span = f"From version {version_text(first, original_of_copy)} to "
+            span += version_text(last, original_of_copy)
         with Tag("section", classes="panel whole", aria_labelledby="since-title", id="since"):
             add_heading(span, "since-title", _ABOUT)
             self._add_version_menus(first, last)
@@ -522,7 +526,7 @@ class VersionComparison:
         self,
         first: int,
         known_versions: Mapping[int, Status],
-        origins: Mapping[int, int],
+        original_of_copy: Mapping[int, int],
         evidence: Sequence[LabelledPrediction],
     ) -> None:
         """Show the table and the feature importances of the two compared versions."""
@@ -534,8 +538,8 @@ class VersionComparison:
                 Tag("p", said, "summary empty")
                 return
             title = (
-                f"Version {version_text(left, origins)} compared with "
-                f"{version_text(right, origins)}"
+                f"Version {version_text(left, original_of_copy)} compared with "
+                f"{version_text(right, original_of_copy)}"
             )
             Tag("h2", title, id="sides-title")
             for wanted, found in ((first, left), (self._beside, right)):
@@ -583,10 +587,15 @@ class VersionComparison:
         evidence: Sequence[LabelledPrediction],
         view: StatusSnapshot,
     ) -> None:
-        origins = rollback_origins(view)
-        known = copy_original_label_counts(versions, origins)
+        original_of_copy = rollback_origins(view)
+        known = copy_original_label_counts(versions, original_of_copy)
         table = version_table(
-            known, evidence, _retained_versions(view), self._pipeline, origins, self._beside
+            known,
+            evidence,
+            _retained_versions(view),
+            self._pipeline,
+            original_of_copy,
+            self._beside,
         )
         self._summary.text = table.summary
         self._table.show_table(table)

@@ -26,6 +26,7 @@ from streamboost.pipelines.status.formatting import escape_bidi, with_no_break_s
 
 __all__ = [
     "STATIC",
+    "AnchorRedirects",
     "AnswerButtons",
     "AnsweredTable",
     "BatchedUpdates",
@@ -33,7 +34,6 @@ __all__ = [
     "Chart",
     "ConnectionNotice",
     "DataTable",
-    "MovedAnchors",
     "ResendEditor",
     "StatusLine",
     "Tag",
@@ -297,8 +297,8 @@ class StatusLine(_Component, component=STATIC / "status.js"):
     """Status line of a pipeline. The browser also shows when the server stops responding."""
 
 
-class MovedAnchors(_Component, component=STATIC / "moved.js"):
-    """Redirection of anchors of former panels of a page to the pages that have them now."""
+class AnchorRedirects(_Component, component=STATIC / "moved.js"):
+    """Redirects of #anchors of panels that a page had to the pages that have those panels now."""
 
 
 class ResendEditor(_Component, component=STATIC / "resend.js"):

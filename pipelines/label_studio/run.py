@@ -85,7 +85,7 @@ def _bridge_factory(config: Config) -> Iterator[Callable[[], Bridge]]:
         closing(open_append_sink(sections.labels, "labels", context)) as answers,
         closing(sections.requests.create_tailing_source(context)) as requests,
         closing(sections.labels.create_tailing_source(context)) as labels,
-        task_store.locked(),
+        task_store.hold_lock(),
     ):
         yield lambda: _create_bridge(config, task_store, requests, labels, answers)
 

@@ -108,7 +108,7 @@ class TaskStore:
         return f"{pipeline_name}/{found[0]}"
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Context manager that locks the store; StateError if another process has locked it."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self.path.with_suffix(".lock").open("a") as file:

@@ -106,7 +106,7 @@ class ExternalModels:
         labels as true and false.
         """
         for evaluation in self._evaluations.values():
-            evaluation.add_validated_labels(ids, labels, sources)
+            evaluation.add_labels_unchecked(ids, labels, sources)
         for held, label in zip(values, labels, strict=True):
             row, whole = decode_values(held or b"[]"), extract_original_record(held or b"")
             for model in self._models_by_name().values():

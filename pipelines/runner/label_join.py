@@ -191,7 +191,7 @@ class LabelledBatch:
         self.predicted.append(record.predicted_label)
         self.values.append(record.values)
 
-    def votes_on(self, id: str) -> VoteHistory | None:
+    def annotator_votes(self, id: str) -> VoteHistory | None:
         """Return the votes on a record in this batch; None if it has none."""
         votes = self._votes.get(id)
         return None if votes is None else VoteHistory([*votes])
@@ -300,7 +300,7 @@ class PendingLabels:
         self._numbers.setdefault(label.id, []).append(self._n_added)
         self._n_added += 1
 
-    def votes_on(self, id: str) -> list[Vote]:
+    def annotator_votes(self, id: str) -> list[Vote]:
         """Return the sources and pending labels of a record, the oldest first."""
         pending = (self._labels[number] for number in self._numbers.get(id, ()))
         return [(one.source, one.label) for one in pending]
@@ -765,7 +765,7 @@ class LabelJoin:
         These are pending labels, and remembered labels that `learned` does not have.
         """
         ids = dict.fromkeys(one.id for one in self._pending_labels if one.label == label)
-        found = {id: VoteHistory(self._pending_labels.votes_on(id)) for id in ids}
+        found = {id: VoteHistory(self._pending_labels.annotator_votes(id)) for id in ids}
         here = self._known_labels | {id: gone.label for id, gone in self._evicted.items()}
         alone = [id for id, one in here.items() if one == label and learned.label_of(id) is None]
         return found | {id: VoteHistory([(None, label)]) for id in alone}
@@ -774,7 +774,7 @@ class LabelJoin:
         """Return the pending votes on a record; None if the record has a label already."""
         if self._remembered_label(id) is not None:
             return None
-        return VoteHistory(self._pending_labels.votes_on(id))
+        return VoteHistory(self._pending_labels.annotator_votes(id))
 
     def restore_classes(self, restored: Restored, learned: LearnedLabels) -> None:
         """Restore the classes of remembered and pending labels after a merge was undone.
@@ -798,7 +798,7 @@ class LabelJoin:
 
     def n_pending_labels(self, id: str) -> int:
         """Return the number of labels that wait for the record `id`."""
-        return len(self._pending_labels.votes_on(id))
+        return len(self._pending_labels.annotator_votes(id))
 
     def distinct_pending_labels(self) -> list[Label]:
         """Return the distinct values of the pending labels."""

@@ -314,7 +314,7 @@ class Pipeline:
     def _retract_labels_of(self, source: str, labelled_batch: LabelledBatch) -> int:
         """Retract the learned labels of annotator `source`; return the number of their records."""
         self.classes.remove_votes_of(source)
-        votes = self.learner.votes_where(lambda voter, _: voter == source)
+        votes = self.learner.annotator_votes_where(lambda voter, _: voter == source)
         n = self.join.retract_labels_of(source, votes, labelled_batch, self.learner)
         _log.info(
             "batch %d: the labels of %r on %d records are retracted",
@@ -346,7 +346,7 @@ class Pipeline:
             )
             return started
         if into is not None:
-            votes = learner.votes_where(lambda _, voted: voted == label)
+            votes = learner.annotator_votes_where(lambda _, voted: voted == label)
             classes.store_original_labels(votes)
             classes.store_original_labels(join.unlearned_votes(label, learner))
         classes.apply_class_command(command, self.schema.label_kind)
@@ -495,7 +495,7 @@ class Pipeline:
 
     def _labels_of(self, labelled_batch: LabelledBatch, id: str) -> VoteHistory | None:
         """Return the votes on a record; None if further labels have no effect."""
-        history = self.learner.votes_on(id) or labelled_batch.votes_on(id)
+        history = self.learner.annotator_votes(id) or labelled_batch.annotator_votes(id)
         return self.join.unlearned_labels_of(id) if history is None else history
 
     def _is_known_id(self, id: str) -> bool:

@@ -126,7 +126,7 @@ class Runner:
                     self.checkpoint_if_due()
                 elif self._pending_commit is not None:
                     self.await_commit()
-                elif until_idle and self._is_idle:
+                elif until_idle and self._has_nothing_left:
                     return
                 else:
                     self.stop.wait(self.poll_interval)
@@ -290,8 +290,8 @@ class Runner:
         return self.is_running and not self.retrying and not self.stop.requested
 
     @property
-    def _is_idle(self) -> bool:
-        """Whether no training is in progress, and no message can arrive from an open source."""
+    def _has_nothing_left(self) -> bool:
+        """Whether no training is in progress, and no source can deliver further messages."""
         return self._trainer.running_training is None and not self.intake.is_open
 
     def _wait_before_retry(self, error: ConnectorError) -> None:

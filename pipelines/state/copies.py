@@ -93,23 +93,23 @@ class FolderTarget:
 
     def names(self) -> list[str]:
         """Return the names of the files, including unfinished ones."""
-        with _raise_as_connector_error(self):
+        with _errors_as_connector_error(self):
             return [file.name for file in self.path.iterdir()] if self.path.exists() else []
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
-        with _raise_as_connector_error(self):
+        with _errors_as_connector_error(self):
             return (self.path / name).read_bytes()
 
     def write(self, name: str, blob: bytes) -> None:
         """Write a file to disk atomically: after a crash, the file is complete or absent."""
-        with _raise_as_connector_error(self):
+        with _errors_as_connector_error(self):
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)  # it has the records' fields
             write_bytes(self.path / name, blob)
 
     def remove(self, name: str) -> None:
         """Remove a file."""
-        with _raise_as_connector_error(self):
+        with _errors_as_connector_error(self):
             (self.path / name).unlink(missing_ok=True)
 
 
@@ -168,13 +168,14 @@ class RemoteTarget:
     def _open_file_system(self) -> Iterator[tuple[Any, str]]:
         from fsspec.core import url_to_fs
 
-        with _raise_as_connector_error(self):
+        with _errors_as_connector_error(self):
             system, root = url_to_fs(self.address)
             yield system, root.rstrip("/")
 
 
 @contextmanager
-def _raise_as_connector_error(target: CopyTarget) -> Iterator[None]:
+def _errors_as_connector_error(target: CopyTarget) -> Iterator[None]:
+    """Context manager that raises all exceptions of its body as ConnectorError."""
     try:
         yield
     # File systems raise their own exceptions, many without a common base class.

@@ -97,7 +97,7 @@ class State:
             )
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Context manager that locks the folder for this process; a missing folder is created.
 
         A warning is logged if other users have access to the folder, which then existed before.
@@ -210,14 +210,14 @@ class State:
             if known:
                 raise StateError(
                     f"{self.path}: there is a checkpoint of batch {known[0]}, but no batch is "
-                    f"committed: the log was removed. {self.empty_state_instruction()}"
+                    f"committed: the log was removed. {self.fresh_start_instruction()}"
                 )
             return None
         found = self.checkpoints.newest(committed_sequence)
         if found is not None and found[1]["fingerprint"] != self.fingerprint():
             raise StateError(
                 f"{self.path}: the checkpoint of batch {found[1]['sequence']} belongs to another "
-                f"state: its files were mixed up. {self.empty_state_instruction()}"
+                f"state: its files were mixed up. {self.fresh_start_instruction()}"
             )
         return found
 
@@ -247,8 +247,8 @@ class State:
                 "that can be read and written, or set [pipeline] state to another folder"
             ) from error
 
-    def empty_state_instruction(self) -> str:
-        """Return a text for errors that explains how to start with an empty state."""
+    def fresh_start_instruction(self) -> str:
+        """Return the sentence of error messages that says how to start with an empty state."""
         return (
             f"To start with an empty state, move {self.path} and the outputs outside this folder "
             "away; the records are then read again from their beginning"

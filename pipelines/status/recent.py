@@ -58,13 +58,13 @@ class RecentRecords:
     predicted : the predicted labels
     answered : requested labels, each with the predicted label
     rows : features, float32 (n, D)
-    first : reference rows to compare with; None until there are enough
+    reference_rows : rows with which feature drift compares `rows`; None until there are enough
     """
 
     predicted: list[Label | None]
     answered: list[tuple[Label, Label | None]]
     rows: np.ndarray
-    first: np.ndarray | None
+    reference_rows: np.ndarray | None
 
     def class_shares(self) -> dict[str, Any]:
         """Return the most frequent `labels`; how often each was `predicted`, and `labelled`."""
@@ -98,39 +98,42 @@ def _most_frequent_labels(counts: Counter[Label]) -> list[Label]:
 
 
 class RecentRows:
-    """The newest and the first rows of a stream, float32 (n, D). The newest are in a ring buffer.
+    """The newest rows of a stream, in a ring buffer, and the reference rows of feature drift.
 
     Attributes
     ----------
     seen : number of rows added
-    first : the first rows, or those since `reset_first_rows`; None until there are enough
+    reference_rows : the first rows, or the first rows since `restart_reference`, float32 (n, D);
+        None until there are enough
     """
 
-    def __init__(self, n_features: int, n_rows: int = RECORDS, *, wanted: bool = True) -> None:
+    def __init__(
+        self, n_features: int, n_rows: int = RECORDS, *, with_reference: bool = True
+    ) -> None:
         self._rows = np.empty((n_rows, n_features), dtype=np.float32)
         self.seen = 0
-        self.first: np.ndarray | None = None
-        self._wanted = n_rows if wanted else 0
+        self.reference_rows: np.ndarray | None = None
+        self._n_missing = n_rows if with_reference else 0
 
     def add(self, X: np.ndarray) -> None:
         """Append the rows `X` (n, D), the oldest first."""
         n_rows = len(self._rows)
-        while self._wanted and len(X):
-            part, X = X[: self._wanted], X[self._wanted :]
+        while self._n_missing and len(X):
+            part, X = X[: self._n_missing], X[self._n_missing :]
             self._append_to_ring_buffer(part)
-            self._wanted -= len(part)
-            if not self._wanted:
-                self.first = self._rows.copy()
+            self._n_missing -= len(part)
+            if not self._n_missing:
+                self.reference_rows = self._rows.copy()
         self._append_to_ring_buffer(X[-n_rows:])
 
     @property
-    def needs_first_rows(self) -> bool:
-        """Whether there are too few first rows, so that all rows must be added."""
-        return self._wanted > 0
+    def needs_reference_rows(self) -> bool:
+        """Whether there are too few reference rows yet, so that all rows must be added."""
+        return self._n_missing > 0
 
-    def reset_first_rows(self) -> None:
-        """Drop the first rows, and collect new ones from the next row on."""
-        self.first, self._wanted = None, len(self._rows)
+    def restart_reference(self) -> None:
+        """Drop the reference rows, and collect new ones from the next row on."""
+        self.reference_rows, self._n_missing = None, len(self._rows)
 
     def newest_rows(self) -> np.ndarray:
         """Return a copy of the newest rows, in arrival order."""
@@ -150,13 +153,13 @@ class IntervalCollector:
     The sliding windows are updated only when they are read. At full speed, most records have left
     the windows by then and are never processed.
 
-    `columns` are the monitored columns of `Records.X`. With `has_drift_reference`, no first rows
-    are collected.
+    `columns` are the monitored columns of `Records.X`. With `has_drift_reference`, no reference
+    rows are collected.
     """
 
     def __init__(self, columns: list[int], *, has_drift_reference: bool = False) -> None:
         self.since = IntervalStats()
-        self.rows = RecentRows(len(columns), wanted=not has_drift_reference)
+        self.rows = RecentRows(len(columns), with_reference=not has_drift_reference)
         self._columns = columns
         self._predicted: deque[Label | None] = deque(maxlen=RECENT_RECORDS)
         self._answered: deque[tuple[Label, Label | None]] = deque(maxlen=RECENT_ANSWERS)
@@ -177,7 +180,7 @@ class IntervalCollector:
         self._answered.extend((true, said) for true, said, p in answers if not isnan(p))
         if any(training.kind == "drift" for training in effects.trainings):
             self._apply_deferred_batches()
-            self.rows.reset_first_rows()
+            self.rows.restart_reference()
         if len(effects.records):
             self._defer_batch(effects)
         self._add_chart_events(effects)
@@ -192,7 +195,10 @@ class IntervalCollector:
         """Return a copy of the sliding windows, which another thread may read."""
         self._apply_deferred_batches()
         return RecentRecords(
-            list(self._predicted), list(self._answered), self.rows.newest_rows(), self.rows.first
+            list(self._predicted),
+            list(self._answered),
+            self.rows.newest_rows(),
+            self.rows.reference_rows,
         )
 
     def _defer_batch(self, effects: StepResult) -> None:
@@ -200,7 +206,7 @@ class IntervalCollector:
         late, labels = self._late, effects.scored.labels
         late.append((labels, effects.records.X, effects.messages.predictions))
         self._n_late += len(labels)
-        if self.rows.needs_first_rows:
+        if self.rows.needs_reference_rows:
             self._apply_deferred_batches()
         while late and self._n_late - len(late[0][0]) >= _LOOKED_AT:
             self._n_late -= len(late.popleft()[0])

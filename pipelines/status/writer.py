@@ -90,7 +90,7 @@ class Writer:
         self._drift = FeatureDrift(monitored_columns)
         self._farthest = DriftHistory()
         self._came: deque[Moment] = deque(maxlen=RECORDS)
-        self._first: Any = None
+        self._reference_rows: Any = None
         self._labelled: LabelledIndex | None = None
         self.requests = RequestRows()
         self._judged = LabelledRecordRows()
@@ -195,7 +195,7 @@ class Writer:
             self._labelled = publication.labelled
             documents = documents | {"typical": class_medians(self._labelled)}
         if publication.recent is not None:
-            documents = documents | self._sliding_window_documents(
+            documents = documents | self._update_drift_and_build_documents(
                 publication.recent, documents["join"]["records"], publication.time
             )
         if publication.judged is not None:
@@ -239,13 +239,18 @@ class Writer:
             }
         )
 
-    def _sliding_window_documents(
+    def _update_drift_and_build_documents(
         self, recent: RecentRecords, records: int, now: int
     ) -> dict[str, Any]:
+        """Measure the drift of the recent records; return the status documents about them.
+
+        `records` is the number of records up to `now`, a time in ms since the epoch.
+        """
         drift = self._drift
-        if recent.first is not None and recent.first is not self._first:
-            self._first = recent.first
-            drift.reference = ReferenceSummary.from_rows(recent.first, now)
+        rows = recent.reference_rows
+        if rows is not None and rows is not self._reference_rows:
+            self._reference_rows = rows
+            drift.reference = ReferenceSummary.from_rows(rows, now)
         reference = drift.reference
         features = drift.measure_drift(recent.rows)
         self._came.append((records, now))

@@ -71,13 +71,13 @@ class PendingRows:
             self._pop_oldest_row(next(iter(self._rows)))
         return id
 
-    def pop(self, values: Values) -> tuple[np.ndarray | None, str]:
-        """Remove and return the feature row and id of the record with these field values.
+    def pop(self, field_values: Values) -> tuple[np.ndarray | None, str]:
+        """Remove and return the feature row and id of the oldest record with these field values.
 
         Returns None and "" if no such record is stored.
         """
         self._newest = [], [], set()
-        return self._pop_oldest_row(_lookup_key(values))
+        return self._pop_oldest_row(_lookup_key(field_values))
 
     def _pop_oldest_row(self, key: _Key) -> tuple[np.ndarray | None, str]:
         """Remove and return the oldest feature row and id under `key`; None and "" if absent."""

@@ -239,7 +239,9 @@ class Committee:
         """
         from streamboost.export.onnx_model import to_onnx
 
-        return to_onnx(self._to_tree_model(calibration), self._with_columns(metadata), decision)
+        return to_onnx(
+            self._to_tree_model(calibration), self._add_columns_to_metadata(metadata), decision
+        )
 
     def to_lightgbm(
         self, metadata: Mapping[str, str] | None = None, *, calibration: float = 1.0
@@ -273,7 +275,9 @@ class Committee:
         """
         from streamboost.export.lightgbm_text import to_lightgbm
 
-        return to_lightgbm(self._to_tree_model(calibration), self._with_columns(metadata))
+        return to_lightgbm(
+            self._to_tree_model(calibration), self._add_columns_to_metadata(metadata)
+        )
 
     def _to_tree_model(self, calibration: float) -> TreeModel:
         if not isinstance(self.learners, Forest):
@@ -292,8 +296,8 @@ class Committee:
             calibration,
         )
 
-    def _with_columns(self, metadata: Mapping[str, str] | None) -> dict[str, str]:
-        """Return `metadata` with the names and categories of the training frame, if any."""
+    def _add_columns_to_metadata(self, metadata: Mapping[str, str] | None) -> dict[str, str]:
+        """Return `metadata` and the column names and categories of the training frame, if any."""
         own = {} if self.columns is None else {COLUMNS: json.dumps(self.columns.to_json())}
         return own | dict(metadata or {})
 

@@ -12,7 +12,13 @@ from streamboost.boosting.links import NO_COSTS, class_probabilities
 from streamboost.kernels.stumps import boost_correction_stumps
 from streamboost.kernels.traverse import FOREST_NODE, add_scores
 
-__all__ = ["CorrectedCommittee", "Stumps", "boost_correction", "is_correctable", "new_class_scores"]
+__all__ = [
+    "CorrectedCommittee",
+    "Stumps",
+    "boost_correction",
+    "new_class_scores",
+    "supports_residual_correction",
+]
 
 RATE = 0.8
 L2 = 1.0
@@ -105,8 +111,8 @@ class CorrectedCommittee:
         return np.asarray(scores.argmax(axis=1))
 
 
-def is_correctable(committee: Committee) -> bool:
-    """Return True if the committee's scores are log probabilities, as stumps require."""
+def supports_residual_correction(committee: Committee) -> bool:
+    """Return whether stumps can correct the committee, as its scores are log probabilities."""
     return committee.link == "softmax"
 
 

@@ -67,7 +67,7 @@ class TrainingData:
         """Return the total weight of each class in all shards, float64 (K,)."""
         return total_class_weights(self.y, self.weight, len(self.classes), self.all_reduce)
 
-    def initial_votes(self) -> np.ndarray:
+    def initial_voting_scores(self) -> np.ndarray:
         """Return the initial scores of voting algorithms, float64 (K,).
 
         The score is 0 for classes with rows. For a class without rows, the score is half the log

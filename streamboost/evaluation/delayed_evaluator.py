@@ -189,7 +189,7 @@ class DelayedEvaluator:
 
         Only labels that were requested affect the unbiased estimates.
         """
-        self.evaluation.add_validated_labels(ids, labels, sources)
+        self.evaluation.add_labels_unchecked(ids, labels, sources)
         for id, label in zip(ids, labels, strict=True):
             if (request := self._pending.pop(id, None)) is not None:
                 self._update_with_label(request, label)

@@ -93,16 +93,17 @@ class Evaluation:
     Parameters
     ----------
     block
-        m, the number of records per audit block: the inclusion probability of each record is at
-        least 1/m. 0: no audits; then there are estimates only if every record is requested.
+        m, the number of records per audit block. One record of each block, drawn at random, is
+        requested (audit), so the inclusion probability of each record is at least 1/m. 0: no
+        audits; then there are estimates only if every record is requested.
     window
         Size in records of the sliding window, which advances by tenths.
     min_labels
         Minimum number of labels in the sliding window, which is extended beyond `window` records if
         these have fewer labels.
     patience
-        Number of further records after which an open request counts as unanswered. Bounds the
-        memory, with O(K²) numbers for K classes.
+        Number of further records after which an open request counts as unanswered. The memory is
+        proportional to this number, plus O(K²) for K classes.
     pool
         Number of newest records that `add_requests` may request after their arrival. 0: all
         requests are made on arrival.
@@ -116,9 +117,10 @@ class Evaluation:
     has_probabilities
         Whether the probabilities are those of the predictions. If not, reports have no log loss and
         no reliability curve.
-    decisions
-        Decisions whose cost is estimated, or None. Setting this attribute discards the costs so
-        far. The new decisions also apply to records that are not yet part of the sums.
+    decision_rule
+        Rule that decides a class for each record, whose cost is estimated; None: no decisions.
+        Setting this attribute discards the costs so far. The new rule also applies to records that
+        are not yet part of the sums.
 
     Examples
     --------
@@ -169,17 +171,17 @@ class Evaluation:
         self._n_final = 0  # oldest records in the queue whose label can no longer arrive
         self._n_left_pool = 0  # oldest records in the queue that have left the pool
         self._open: dict[str, int] = {}  # numbers of the waiting records by id
-        self._decisions: Decisions | None = None
+        self._decision_rule: Decisions | None = None
         self.has_probabilities = True
 
     @property
-    def decisions(self) -> Decisions | None:
-        """Decisions whose cost is estimated, or None."""
-        return self._decisions
+    def decision_rule(self) -> Decisions | None:
+        """Rule that decides a class for each record, whose cost is estimated; or None."""
+        return self._decision_rule
 
-    @decisions.setter
-    def decisions(self, decisions: Decisions | None) -> None:
-        self._decisions = decisions
+    @decision_rule.setter
+    def decision_rule(self, decision_rule: Decisions | None) -> None:
+        self._decision_rule = decision_rule
         self._strides.reset_costs()
 
     @property
@@ -303,11 +305,11 @@ class Evaluation:
         DataError
             When the labels are not all text or all whole numbers.
         """
-        self.add_validated_labels(
+        self.add_labels_unchecked(
             ids, as_labels(labels, len(ids), self._known.label_type, name="labels"), sources
         )
 
-    def add_validated_labels(
+    def add_labels_unchecked(
         self,
         ids: Sequence[str],
         labels: Sequence[Label],
@@ -456,8 +458,8 @@ class Evaluation:
         """Return `EvaluatedRecords.decision_cost` for probabilities `P` (n, K)."""
         return (
             None
-            if self._decisions is None
-            else self._decisions.decision_cost(P, list(self.class_indices))
+            if self._decision_rule is None
+            else self._decision_rule.decision_cost(P, list(self.class_indices))
         )
 
     def _evaluated_records(self, rows: slice) -> EvaluatedRecords:
@@ -493,9 +495,11 @@ class Evaluation:
     def _make_report(
         self, window: _Window, pending: "_QueueStats", *, is_whole: bool = False
     ) -> Report:
-        """Return the report over `window`, including its records in the queue, `pending`.
+        """Return the report over `window`.
 
-        `is_whole` means that the window contains all records since the start.
+        `pending` has the statistics of the window's records that are still in the queue, as labels
+        may arrive for them or for earlier records. `is_whole` means that the window contains all
+        records since the start.
         """
         total = SufficientStats(len(self._known))
         for tally in (pending.evaluated, *window.tallies, *pending.imputed):
@@ -611,7 +615,7 @@ class Evaluation:
             "annotator_errors": self.annotator_errors.state(),
             "settled": self._n_final,
             "queue": ids,
-            "decisions": None if self._decisions is None else self._decisions.to_json(),
+            "decisions": None if self._decision_rule is None else self._decision_rule.to_json(),
             "has_probabilities": self.has_probabilities,
         }
         state["blocks"], waiting = self._blocks.state(self._queue.first)
@@ -626,7 +630,7 @@ class Evaluation:
         self._n_final = state["settled"]
         self.has_probabilities = state["has_probabilities"]
         given = state["decisions"]
-        self._decisions = None if given is None else Decisions(**given)
+        self._decision_rule = None if given is None else Decisions(**given)
         self._queue = PendingPredictions.from_state(
             state["queue"], select_prefix(arrays, "queue."), arrays["queue"]
         )

@@ -177,8 +177,8 @@ def estimate_metric(
     found = difference_estimate(
         rest=tally.n_unlabelled,
         known=0.0,
-        weight=tally.total_weight,
-        weight_square=tally.total_weight_square,
+        weight=tally.total_represented,
+        weight_square=tally.total_represented_square,
         shift=float(t @ np.einsum("aa->a", sums["cells_shift"][predictor]))
         - float(w @ sums["truth_shift"]),
         first=float(t @ sums["first_own"][predictor] - w @ sums["first"]),
@@ -225,7 +225,7 @@ def estimate_metric_by_class(
         "model": model,
         "doubt": doubt * K / max(K - 1, 1),
     }
-    whole = {"weight": tally.total_weight, "weight_square": tally.total_weight_square}
+    whole = {"weight": tally.total_represented, "weight_square": tally.total_represented_square}
     found: list[Estimate | None] = []
     for value, *row in zip(
         values.tolist(), *(one.tolist() for one in columns.values()), strict=True
@@ -516,7 +516,9 @@ def _estimated_totals(
 ) -> np.ndarray | None:
     if not tally.n_unlabelled:
         return known
-    return known + tally.n_unlabelled * shift / tally.total_weight if tally.total_weight else None
+    if not tally.total_represented:
+        return None
+    return known + tally.n_unlabelled * shift / tally.total_represented
 
 
 def _predictor_metrics(tally: SufficientStats, predictor: int, answered: float) -> PredictorMetrics:

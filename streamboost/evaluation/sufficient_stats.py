@@ -163,12 +163,16 @@ class SufficientStats:
         return float(self.sums["counts"][0] - self.sums["counts"][1])
 
     @property
-    def total_weight(self) -> float:
-        """Sum of v = 1/pi - 1 over labelled records; pi is the inclusion probability."""
+    def total_represented(self) -> float:
+        """Sum of v = 1/pi - 1 over labelled records; pi is the inclusion probability.
+
+        v is the number of records without a request that a labelled record represents, so the sum
+        estimates the number of all of them.
+        """
         return float(self.sums["counts"][2])
 
     @property
-    def total_weight_square(self) -> float:
+    def total_represented_square(self) -> float:
         """Sum of v (v + 1) over labelled records, with v = 1/pi - 1."""
         return float(self.sums["counts"][3])
 

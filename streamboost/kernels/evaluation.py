@@ -18,7 +18,8 @@ def add_to_label_sums(P, truth, others, counts, seen, labels, shift, first, seco
     Parameters
     ----------
     P, truth, others
-        Fields of `EvaluatedRecords`: float64 (n, K), int64 (n,) and float64 (n,).
+        Fields of `EvaluatedRecords`: float64 (n, K), int64 (n,) and float64 (n,). `others` is how
+        many records without a request each record represents.
     counts, seen, labels, shift, first, second, model
         Sums to update: "counts", "seen", "truth", "truth_shift", "first", "second" and "model" of
         `SufficientStats.sums`.
@@ -58,13 +59,13 @@ def add_to_class_sums(
     truth,
     others,
     hits,
-    counts,
+    predicted_counts,
     cells,
-    shift,
-    first,
-    second,
-    stands,
-    model,
+    cells_shift,
+    first_own,
+    second_own,
+    represented,
+    model_own,
 ):
     """Add evaluated records to the sums that are kept for each predictor and predicted class.
 
@@ -72,9 +73,9 @@ def add_to_class_sums(
     ----------
     P, predicted, truth, others
         Fields of `EvaluatedRecords`: float64 (n, K), int64 (n, J), int64 (n,) and float64 (n,).
-    hits
-        Sum to update: the correct predictions of each predictor. The remaining arguments are
-        updated too. They are the other sums of `SufficientStats`, in the order of `_BY_PREDICTED`.
+        `others` is how many records without a request each record represents.
+    hits, predicted_counts, cells, cells_shift, first_own, second_own, represented, model_own
+        Sums to update: "hits", "predicted", ... of `SufficientStats.sums`; see `_SHAPES` there.
     """
     n, K = P.shape
     for i in range(n):
@@ -83,25 +84,25 @@ def add_to_class_sums(
             a = predicted[i, j]
             if a < 0:
                 continue
-            counts[j, a] += 1.0
+            predicted_counts[j, a] += 1.0
             if k >= 0:
                 cells[j, a, k] += 1.0
                 if a == k:
                     hits[j] += 1.0
                 wrong = v * (v + 1.0) * ((1.0 if a == k else 0.0) - P[i, a])
-                first[j, a] += wrong
+                first_own[j, a] += wrong
                 for c in range(K):
                     d = (1.0 if c == k else 0.0) - P[i, c]
-                    shift[j, a, c] += v * d
-                    second[j, a, c] += wrong * d
+                    cells_shift[j, a, c] += v * d
+                    second_own[j, a, c] += wrong * d
             else:
                 for c in range(K):
                     cells[j, a, c] += P[i, c]
             chance = v * P[i, a]
-            model[j, a, a] += chance
+            model_own[j, a, a] += chance
             for c in range(K):
-                stands[j, a, c] += v * P[i, c]
-                model[j, a, c] -= chance * P[i, c]
+                represented[j, a, c] += v * P[i, c]
+                model_own[j, a, c] -= chance * P[i, c]
 
 
 @kernel

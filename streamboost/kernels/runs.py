@@ -1,4 +1,4 @@
-"""Kernels of the run filter: class probabilities of records that arrive in runs of one class.
+"""Kernels of `ClassRunFilter`: class probabilities of records that arrive in runs of one class.
 
 The model is a hidden Markov model. Each record continues the run of the preceding record with some
 probability, which falls with their distance; otherwise its class is drawn from the class shares.

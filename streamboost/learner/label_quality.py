@@ -105,7 +105,7 @@ class LabelQuality:
         The trust is the probability that a label is right, and 1 for rows without an id. `orders`
         (n,) identify the rows (`AnnotatedRow.order`).
         """
-        rows, trusts, _ = self._estimate_trust_in_all_rows()
+        rows, trusts, _ = self._estimate_label_trust_and_reliabilities()
         trusted = {row.order: one for (_, row, _), one in zip(rows, trusts.tolist(), strict=True)}
         found = np.array([trusted.get(order, 1.0) for order in orders.tolist()])
         return np.asarray(found / max(found.mean(), _LEAST)) if len(found) else found
@@ -117,7 +117,7 @@ class LabelQuality:
         """
         if self._seen == self._rows.total:
             return RelabelRequests([], np.zeros(0), [])
-        rows, trusts, known = self._estimate_trust_in_all_rows()
+        rows, trusts, known = self._estimate_label_trust_and_reliabilities()
         found = [
             (trusts[i], id, row)
             for i, (id, row, _) in enumerate(rows)
@@ -133,13 +133,13 @@ class LabelQuality:
             [_excluded_annotators(row, unreliable) for *_, row in chosen],
         )
 
-    def _estimate_trust_in_all_rows(
+    def _estimate_label_trust_and_reliabilities(
         self,
     ) -> tuple[list[tuple[str, AnnotatedRow, Label]], np.ndarray, dict[str, float]]:
-        """Return all rows that have an id, the trust in their labels, and the reliabilities.
+        """Return all rows that have an id, the trust in each label, and annotators' reliabilities.
 
-        Each row is returned with its id and label. The trust (n,) is the probability that a row's
-        label is right. The mapping has the reliability of each annotator by name.
+        A row is a tuple of id, row and label. The trust (n,) is the probability that a row's label
+        is right. The mapping is from each annotator's name to the reliability.
         """
         rows = list(self._rows.annotated_rows())
         about = self._build_candidate_labels([(row, label) for _, row, label in rows])

@@ -125,7 +125,7 @@ class StreamLearner:
         "correction", "neighbours", "transitions", "linear", "text" (requires text features),
         "vector" (requires vector features), "young" (committees of different age for streams that
         change, `RecentCommittees`) and "runs" (a filter for `score_arrivals` if successive records
-        often have the same class, `RunFilter`).
+        often have the same class, `ClassRunFilter`).
     on_conflict
         Rule that chooses the label if a record of the working set is labelled again: "last",
         "first", or "vote" (the most frequent of the annotators' newest labels; in a tie, the
@@ -297,11 +297,11 @@ class StreamLearner:
     @property
     def decisions(self) -> Decisions | None:
         """Decisions made in addition to predicted labels, or None. May be set at any time."""
-        return self.evaluation.decisions
+        return self.evaluation.decision_rule
 
     @decisions.setter
     def decisions(self, decisions: Decisions | None) -> None:
-        self.evaluation.decisions = decisions
+        self.evaluation.decision_rule = decisions
 
     @property
     def n_label_lags(self) -> int:
@@ -359,7 +359,7 @@ class StreamLearner:
         """Return predictions for arriving records `X` (n, D), in order of arrival.
 
         If successive records often have the same class, the predictions also depend on earlier
-        records and their labels (`RunFilter`), unlike those of `score`. Call `query` with the
+        records and their labels (`ClassRunFilter`), unlike those of `score`. Call `query` with the
         result next.
         """
         rows = self._validated_rows(X)
@@ -367,7 +367,7 @@ class StreamLearner:
             return self.score_rows(rows)
         scored = self.evaluator.calibrate_probabilities(self._stacking.score(self.committee, rows))
         own = rename_classes(scored, self._renamed)
-        filtered = self._stacking.apply_run_filter(rows, scored)
+        filtered = self._stacking.apply_class_run_filter(rows, scored)
         if filtered is None:
             return own
         return replace(rename_classes(filtered, self._renamed), unfiltered=own)
@@ -436,7 +436,7 @@ class StreamLearner:
                 raise DataError(f"{len(one)} predictions for {len(rows)} records: give one each")
         self._rows.release_ids(ids)
         self._stacking.cache_predictions(ids, scored)
-        # The run filter is certain within a run of one class, but such labels are as useful.
+        # `ClassRunFilter` is certain within a run of one class, but such labels are as useful.
         own = scored if scored.unfiltered is None else scored.unfiltered
         self._drift.observe_margins(
             own, self.committee, self._rows, self._query_controller.n_records
@@ -677,7 +677,7 @@ class StreamLearner:
 
     def _train_recent_committees(self, young: RecentCommittees) -> None:
         """Train each recent committee that has enough new labels since its last training."""
-        young.drop_older_than(self._rows.n_evicted)
+        young.drop_created_before(self._rows.n_evicted)
         n_estimators = min(self.estimator.get_params().get("n_estimators") or ROUNDS, ROUNDS)
         for member in young.due_for_training():
             sample = self._rows.training_sample(member.order)
@@ -875,7 +875,7 @@ class StreamLearner:
                     changed = self._relabel_row(id, row, before, after) or changed
         return self.retrain_on_changed_labels() if changed else trainer.start_due_training()
 
-    def votes_on(self, id: str) -> VoteHistory | None:
+    def annotator_votes(self, id: str) -> VoteHistory | None:
         """Return the annotators' votes on a record, and its label; None if no row is stored."""
         found = self._rows.find(id)
         if found is None:
@@ -883,7 +883,9 @@ class StreamLearner:
         row, _, label = found
         return VoteHistory([*row.votes], len(row.votes), label)
 
-    def votes_where(self, matches: Callable[[str | None, Label], bool]) -> dict[str, VoteHistory]:
+    def annotator_votes_where(
+        self, matches: Callable[[str | None, Label], bool]
+    ) -> dict[str, VoteHistory]:
         """Return the vote histories, by record id, of records with a matching vote.
 
         `matches(source, label)` returns whether a vote matches.

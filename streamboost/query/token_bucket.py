@@ -233,17 +233,14 @@ class TokenBudget(TokenBucket):
         """Whether the newest record is in an audited block."""
         return self.block > 0 and self.records >= self._first
 
-    def inclusion_probability(self, probability: float) -> float:
+    def inclusion_probability(self, selection_probability: float) -> float:
         """Return the newest record's probability of being requested by selection or audit.
 
-        `probability` p is the probability of being selected. The result is 1 - (1 - p)(1 - 1/m) in
-        a block of m records, and p before the first block.
+        `selection_probability` is p. The result is 1 - (1 - p)(1 - 1/m) in a block of m records,
+        and p before the first block.
         """
-        return (
-            probability + (1.0 - probability) / self.block
-            if self.is_in_audited_block
-            else probability
-        )
+        p = selection_probability
+        return p + (1.0 - p) / self.block if self.is_in_audited_block else p
 
     @property
     def is_audited(self) -> bool:

@@ -137,7 +137,7 @@ class ResidualCorrection(Expert):
         """
         if not self._labels or committee is None:
             return committee
-        if self._is_optional and not correction_module().is_correctable(committee):
+        if self._is_optional and not correction_module().supports_residual_correction(committee):
             return committee
         if self._corrected is None or self._corrected.committee is not committee:
             self._corrected = self._fit_correction(committee)
@@ -211,7 +211,7 @@ class ScoredCommittee:
     """
 
     def __init__(self, committee: "Committee", block: int) -> None:
-        if not correction_module().is_correctable(committee):
+        if not correction_module().supports_residual_correction(committee):
             raise ConfigurationError(
                 f"corrections at every label need scores that are logarithms of probabilities, and "
                 f"this committee's are {committee.link} scores: train it with an estimator such as "

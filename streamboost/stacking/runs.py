@@ -1,4 +1,4 @@
-"""Run filter: improves predictions if successive records often have the same class (runs)."""
+"""Filter of class runs: improves predictions if successive records often have the same class."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -10,7 +10,7 @@ import numpy as np
 from streamboost.stacking.experts import stacking_kernels
 from streamboost.storage import Arrays
 
-__all__ = ["RunFilter"]
+__all__ = ["ClassRunFilter"]
 
 _SIZE = 512
 """Number of newest records that are stored; labels of older records are not used."""
@@ -52,7 +52,7 @@ _FADE = 0.998
 """Factor by which the class counts decay with each label."""
 
 
-class RunFilter:
+class ClassRunFilter:
     """Forward filter of a hidden Markov model over runs: successive records of the same class.
 
     A record either continues the run of the record before, or starts a run, whose class is drawn
@@ -236,7 +236,7 @@ _ARRAYS = (
 
 @cache
 def _run_filter_kernels() -> Any:
-    """Return the kernels of the run filter, imported on first use."""
+    """Return the kernels of the filter, imported on first use."""
     from streamboost.kernels import runs
 
     return runs

@@ -21,7 +21,7 @@ from streamboost.stacking.experts import (
 from streamboost.stacking.neighbours import NeighboursExpert
 from streamboost.stacking.online import LabelTransitionModel, LinearExpert, TextExpert
 from streamboost.stacking.prediction_cache import CachedPrediction, PredictionCache
-from streamboost.stacking.runs import RunFilter
+from streamboost.stacking.runs import ClassRunFilter
 from streamboost.stacking.vector import VectorExpert
 from streamboost.stacking.young import RecentCommittee, RecentCommittees
 from streamboost.storage import Arrays, select_prefix
@@ -170,7 +170,7 @@ class OnlineStacking:
         self.weights = np.array([start.get(name, others) for name in self.names])
         self._squares = np.full(len(self.names), _SQUARES)
         self.young = RecentCommittees() if "young" in experts else None
-        self.runs = RunFilter() if "runs" in experts else None
+        self.runs = ClassRunFilter() if "runs" in experts else None
         mixtures = {"young": self.young, "runs": self.runs}
         self._mixtures = {name: one for name, one in mixtures.items() if one is not None}
         if not self._experts:  # the committee alone predicts as it is
@@ -262,12 +262,12 @@ class OnlineStacking:
             self._newest = records, X.tobytes(), scored
         return scored
 
-    def apply_run_filter(self, X: np.ndarray, scored: Scored) -> Scored | None:
-        """Return the predictions of arriving records `X` (n, D), updated by the run filter.
+    def apply_class_run_filter(self, X: np.ndarray, scored: Scored) -> Scored | None:
+        """Return the predictions of arriving records `X` (n, D), updated by `ClassRunFilter`.
 
-        `scored` are the predictions of the stack. Their probabilities must be calibrated: an
-        overconfident prediction would outweigh earlier records. Returns None if the filter
-        (`RunFilter`) is not used.
+        The filter is a hidden Markov model of runs: successive records of the same class. `scored`
+        are the predictions of the stack. Their probabilities must be calibrated: an overconfident
+        prediction would outweigh earlier records. Returns None if the filter is not used.
         """
         if self.runs is None or scored.experts is None:
             return None
@@ -386,7 +386,9 @@ class OnlineStacking:
                 prediction = CachedPrediction.from_scored(before, scored)
             k = self._place.get(label)
             if scored is not None and self._updates_recent_weights:
-                self._update_recent_weights(scored, row, len(self._place) if k is None else k)
+                self._update_recent_committee_weights(
+                    scored, row, len(self._place) if k is None else k
+                )
             self._update_weights(prediction, k, weight)
             before = prediction.before
         k = self._place.setdefault(label, len(self._place))
@@ -434,7 +436,11 @@ class OnlineStacking:
         return newest if newest[1] == row.tobytes() else None
 
     def _update_weights(self, prediction: CachedPrediction, k: int | None, weight: float) -> None:
-        """Update the experts' weights with their predictions for a record of class index `k`."""
+        """Update the experts' weights with their cached `prediction` for a record of class `k`.
+
+        `k` is the class index in the stack. If the experts did not know the class when they
+        predicted (None for a new class), the weights stay unchanged.
+        """
         if k is not None and k < len(prediction.known) and prediction.known[k]:
             stacking_kernels().update_expert_weights(
                 prediction.logs, k, weight, _STEP, self.weights, self._squares
@@ -444,7 +450,7 @@ class OnlineStacking:
     def _updates_recent_weights(self) -> bool:
         return self.young is not None and self.young.updates_weights_at_next_label
 
-    def _update_recent_weights(self, scored: Scored, row: np.ndarray, k: int) -> None:
+    def _update_recent_committee_weights(self, scored: Scored, row: np.ndarray, k: int) -> None:
         """Update the weights of the stack and of recent committees with a record of class `k`.
 
         `scored` is the stack's prediction for the features `row` (D,) just before the label is

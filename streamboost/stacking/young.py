@@ -275,14 +275,14 @@ class RecentCommittees:
             self.weights = np.insert(self.weights, [1 + i, 1 + m + i], 0.0)
         self._select_weighted_members()
 
-    def drop_older_than(self, n_labels: int) -> None:
-        """Remove recent committees created before `n_labels` labels were learned.
+    def drop_created_before(self, label_number: int) -> None:
+        """Remove recent committees created before the label number `label_number` was learned.
 
         The working set has evicted rows of such a committee. Its next training would use the same
         rows as a training of the deployed committee.
         """
-        if self.members and self.members[0].order < n_labels:
-            self._keep_members([member for member in self.members if member.order >= n_labels])
+        if self.members and self.members[0].order < label_number:
+            self._keep_members([one for one in self.members if one.order >= label_number])
 
     def copy_untrained(self, other: "RecentCommittees") -> None:
         """Copy the members of `other` without their committees, which must be trained again."""

@@ -168,7 +168,7 @@ def weight_statistic(
     if copies is not None:
         values = np.rint(values * copies)
     scale *= unit / lot
-    gain_scale = _inverse_or_zero_of_scale(scale)
+    gain_scale = _inverse_or_zero(scale)
     channel = np.ascontiguousarray(y)  # another layout would compile kernels again
     return Statistic(kind, values.astype(np.int64), n_classes, scale, gain_scale, channel=channel)
 
@@ -200,11 +200,11 @@ def vector_statistic(
     values = values.astype(np.int64).ravel()
     scale /= lot
     constants = np.zeros(0) if totals is None else np.asarray(totals, dtype=np.float64) * scale
-    gain_scale = _inverse_or_zero_of_scale(scale * unit)
+    gain_scale = _inverse_or_zero(scale * unit)
     return Statistic(kind, values, vectors.shape[1], scale, gain_scale, totals=constants)
 
 
-def _inverse_or_zero_of_scale(scale: float) -> float:
+def _inverse_or_zero(scale: float) -> float:
     return 1.0 / scale if scale > 0 else 0.0  # without weight there is no gain
 
 

@@ -4,8 +4,8 @@ import pytest
 from streamboost.boosting.correction import (
     CorrectedCommittee,
     boost_correction,
-    is_correctable,
     new_class_scores,
+    supports_residual_correction,
 )
 from streamboost.boosting.costs.rebel import RebelClassifier
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
@@ -68,6 +68,8 @@ def test_a_class_the_committee_does_not_know_enters_near_its_share():
 
 
 def test_only_logarithms_of_probabilities_can_be_corrected():
-    assert is_correctable(SketchLogitBoostClassifier(n_estimators=1).fit(X, Y).committee_)
+    assert supports_residual_correction(
+        SketchLogitBoostClassifier(n_estimators=1).fit(X, Y).committee_
+    )
     costly = RebelClassifier(n_estimators=1).fit(X, Y).committee_
-    assert not is_correctable(costly)
+    assert not supports_residual_correction(costly)

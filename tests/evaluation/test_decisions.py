@@ -83,7 +83,7 @@ def estimated(rng, decisions, share=0.1):
     P, truth = stream(rng)
     classes = np.array(["ok", "fraud"], dtype=object)
     evaluation = Evaluation(block=round(1 / share))
-    evaluation.decisions = decisions
+    evaluation.decision_rule = decisions
     asked = rng.random(len(P)) < share
     ids = [str(i) for i in range(len(P))]
     evaluation.add_records(ids, scored(P), np.where(asked, share, np.nan))
@@ -139,7 +139,7 @@ def test_decisions_cost_less_than_labels_where_one_error_costs_ten_times_another
 
 def test_a_corrected_label_corrects_the_cost():
     evaluation = Evaluation(window=20)
-    evaluation.decisions = Decisions(FRAUD)
+    evaluation.decision_rule = Decisions(FRAUD)
     ids = [str(i) for i in range(20)]
     evaluation.add_records(ids, scored(np.tile([0.99, 0.01], (20, 1))), np.ones(20))
     evaluation.add_labels(ids, ["ok"] * 20)
@@ -150,12 +150,12 @@ def test_a_corrected_label_corrects_the_cost():
 
 def test_other_costs_begin_anew():
     evaluation = Evaluation(window=10)
-    evaluation.decisions = Decisions(FRAUD)
+    evaluation.decision_rule = Decisions(FRAUD)
     ids = [str(i) for i in range(20)]
     evaluation.add_records(ids, scored(np.tile([0.99, 0.01], (20, 1))), np.ones(20))
     evaluation.add_labels(ids, ["fraud"] * 20)
     assert evaluation.since_start().cost.value == pytest.approx(10)
-    evaluation.decisions = Decisions({"fraud": {"ok": 2}})
+    evaluation.decision_rule = Decisions({"fraud": {"ok": 2}})
     assert evaluation.since_start().cost is None, "all records are part of the sums"
     evaluation.correct_label("3", "fraud", "ok")
     assert evaluation.since_start().cost is None

@@ -1,13 +1,13 @@
-"""Run filter: its predictions, when they are used, and its state."""
+"""Filter of class runs: its predictions, when they are used, and its state."""
 
 import numpy as np
 import pytest
 from learner.small_learner import assert_same, small
-from naive_runs import NaiveRunFilter
+from naive_runs import NaiveClassRunFilter
 
 from streamboost import QueryConfig
 from streamboost.stacking.experts import EXPERTS
-from streamboost.stacking.runs import RunFilter
+from streamboost.stacking.runs import ClassRunFilter
 
 WITHOUT = tuple(name for name in EXPERTS if name != "runs")
 
@@ -40,7 +40,7 @@ def arrive(one, X, P):
 
 def filtered(X, P, y, every=8, delay=20, batch=5):
     """Filter all records; every eighth is labelled, 20 records late. Return filter and output."""
-    one, found, given = RunFilter(), P.copy(), 0
+    one, found, given = ClassRunFilter(), P.copy(), 0
     for start in range(0, len(X), batch):
         rows = slice(start, start + batch)
         found[rows] = arrive(one, X[rows], P[rows])
@@ -55,7 +55,7 @@ def test_predictions_are_those_of_a_plain_filter():
     X, y = runs(150)
     P = likely(y)
     X[::7, 1] = np.nan
-    one, plain = RunFilter(), NaiveRunFilter(3, 4)
+    one, plain = ClassRunFilter(), NaiveClassRunFilter(3, 4)
     for i in range(len(X)):
         arrive(one, X[i : i + 1], P[i : i + 1])
         one.name_arrivals([str(i)])
@@ -92,7 +92,7 @@ def test_without_runs_nothing_is_changed():
 def test_a_batch_is_filtered_as_its_records_one_by_one():
     X, y = runs(900)
     P = likely(y)
-    whole, single = filtered(X, P, y)[0], RunFilter()
+    whole, single = filtered(X, P, y)[0], ClassRunFilter()
     single.resume(*whole.state())
     together = arrive(whole, X[:600], P[:600])  # more than the rings hold
     for i in range(600):
@@ -104,7 +104,7 @@ def test_a_batch_is_filtered_as_its_records_one_by_one():
 def test_a_resumed_filter_goes_on_with_the_same_bits():
     X, y = runs(400)
     P = likely(y)
-    one, twin = filtered(X, P, y)[0], RunFilter()
+    one, twin = filtered(X, P, y)[0], ClassRunFilter()
     state, arrays = one.state()
     twin.resume(state, arrays)
     for each in (one, twin):
@@ -140,7 +140,7 @@ def test_extreme_and_infinite_values_leave_probabilities_finite():
 
 
 def test_records_that_were_scored_otherwise_get_no_place():
-    one = RunFilter()
+    one = ClassRunFilter()
     X, y = runs(20)
     arrive(one, X, likely(y))
     arrive(one, X[:0], likely(y)[:0])
@@ -152,7 +152,7 @@ def test_records_that_were_scored_otherwise_get_no_place():
 
 
 def test_new_classes_and_columns_are_added_and_too_many_classes_switch_it_off():
-    one = RunFilter()
+    one = ClassRunFilter()
     X, y = runs(20)
     arrive(one, X[:, :1], likely(y)[:, :2])
     one.name_arrivals([str(i) for i in range(20)])
@@ -189,7 +189,7 @@ def test_the_filter_works_beside_the_committee_alone():
 
 def test_a_snapshot_between_score_and_query_loses_no_place():
     X, y = runs(40)
-    one, twin = RunFilter(), RunFilter()
+    one, twin = ClassRunFilter(), ClassRunFilter()
     arrive(one, X, likely(y))
     twin.resume(*one.state())
     for each in (one, twin):

@@ -19,7 +19,7 @@ __all__ = [
     "ConnectorSections",
     "Endpoint",
     "Input",
-    "LabelNames",
+    "LabelFieldNames",
     "Output",
     "PredictionsSection",
     "RequestsSection",
@@ -117,7 +117,7 @@ class Endpoint(Section):
         raise NotImplementedError
 
 
-class LabelNames(Section):
+class LabelFieldNames(Section):
     """[labels.fields]: names of the id and label fields in label messages."""
 
     id: Text | None = Field(None, description="field that holds the record id")
@@ -132,7 +132,7 @@ class Input(Endpoint):
     changeable : keys that may change between two runs on one state
     """
 
-    fields: LabelNames | None = Field(None, description="names of the id and label fields")
+    fields: LabelFieldNames | None = Field(None, description="names of the id and label fields")
     on_conflict: Literal["last", "first", "vote"] = Field(
         "last", description="rule for several labels of one record"
     )
@@ -209,9 +209,9 @@ class RequestsSection(Output):
 
 
 class ConnectorSections(NamedTuple):
-    """Section classes of one connector: one for each use, such as input or output.
+    """Section classes of one connector: one for each role, such as input or output.
 
-    A class is None if the connector does not support the use.
+    A class is None if the connector does not support the role.
     """
 
     input: type[Input] | None = None

@@ -20,7 +20,7 @@ from streamboost.pipelines.config.connectors.base import (
     ConnectorSections,
     Endpoint,
     Input,
-    LabelNames,
+    LabelFieldNames,
     Output,
     PredictionsSection,
     RequestsSection,
@@ -159,7 +159,7 @@ class KafkaInput(KafkaTopic, Input):
 
     def message_type(self) -> type[msgspec.Struct]:
         """Return the type of the label messages for annotators' answers."""
-        names = self.fields or LabelNames()
+        names = self.fields or LabelFieldNames()
         held = [("id", str), ("label", str | int | bool | None)]
         more = [("time", Time, None), ("source", str | None, None)]
         called = {"id": names.id or "id", "label": names.label}

@@ -32,15 +32,18 @@ CONNECTORS = (
 )
 
 
-def section_classes(use: str) -> tuple[Any, ...]:
-    """Return the section classes of all connectors for `use`, a field of `ConnectorSections`."""
-    found = (getattr(connector, use) for connector in CONNECTORS)
+def section_classes(role: str) -> tuple[Any, ...]:
+    """Return the section classes of all connectors for a role, a field of `ConnectorSections`.
+
+    Roles are "input", "labels", "output", "predictions" and "requests".
+    """
+    found = (getattr(connector, role) for connector in CONNECTORS)
     return tuple(section for section in found if section is not None)
 
 
-def build_unvalidated_section(use: str, table: Mapping[str, Any]) -> Any:
-    """Return the section object of `table` for a `use` such as "input", without validation."""
-    models = {get_args(m.model_fields["connector"].annotation)[0]: m for m in section_classes(use)}
+def build_unvalidated_section(role: str, table: Mapping[str, Any]) -> Any:
+    """Return the section object of `table` for a role such as "input", without validation."""
+    models = {get_args(m.model_fields["connector"].annotation)[0]: m for m in section_classes(role)}
     return models[table["connector"]].model_construct(**table)
 
 

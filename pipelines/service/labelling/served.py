@@ -146,10 +146,10 @@ def find_config(path: Path) -> Config:
     state = State(config.state)
     if state.fingerprint():
         try:
-            verify_compatibility(config, state, begun=True)
+            verify_compatibility(config, state, state_has_begun=True)
         except StateError:
             # names the changed keys
-            verify_compatibility(_load_config(path, learner=True), state, begun=True)
+            verify_compatibility(_load_config(path, learner=True), state, state_has_begun=True)
     return config
 
 

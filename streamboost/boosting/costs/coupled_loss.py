@@ -115,12 +115,14 @@ class CoupledAlgorithm(Algorithm):
         self._learning_rate = learning_rate
         self._smoothing = smoothing
         self._costs = costs
-        self.link: Link = "costs" if costs.predicts_least_cost else "sigmoid"
+        self.link: Link = "costs" if costs.minimizes_expected_cost else "sigmoid"
 
     def cost_matrix(self, n_classes: int) -> np.ndarray:
         """Return the cost matrix (K, K) if predictions need one, else an empty array."""
         return (
-            self._costs.checked_matrix(n_classes) if self._costs.predicts_least_cost else NO_COSTS
+            self._costs.checked_matrix(n_classes)
+            if self._costs.minimizes_expected_cost
+            else NO_COSTS
         )
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:

@@ -160,7 +160,10 @@ def refine_coefficients(
 
 @dataclass(frozen=True, slots=True)
 class _CandidateSimilarity:
-    """Candidate for the similarity of a round, with its values and the derivatives of the loss."""
+    """Candidate for the weak learner of a round, with its values and the loss's derivatives.
+
+    The weak learner is a similarity to one or two training rows (`SimilarityLearner`).
+    """
 
     points: list[int]
     """Indices of its one or two points."""
@@ -173,18 +176,20 @@ class _CandidateSimilarity:
     curvature: np.ndarray
     """Second derivative of the loss with respect to each coefficient, (K,)."""
 
-    def predicted_loss(self, total: np.ndarray, by_newton: bool, smoothing: float) -> float:
+    def loss_after_adding(
+        self, present_loss: np.ndarray, by_newton: bool, smoothing: float
+    ) -> float:
         """Return the loss after adding this candidate, as Newton's method predicts it.
 
-        If not `by_newton`, return an upper bound of the loss instead. `total` (K,) is the present
-        loss of each class. `smoothing` is as in `optimal_coefficients`.
+        If not `by_newton`, return an upper bound of the loss instead. `present_loss` (K,) is that
+        of each class. `smoothing` is as in `optimal_coefficients`.
         """
         if not by_newton:
-            return loss_bound(total, self.slope, optimal_coefficients(total, self.slope, smoothing))
-        promise = np.divide(
-            self.slope**2, 2 * self.curvature, out=np.zeros_like(total), where=self.curvature > 0
-        )
-        return float((total - promise).sum())
+            a = optimal_coefficients(present_loss, self.slope, smoothing)
+            return loss_bound(present_loss, self.slope, a)
+        decrease = np.zeros_like(present_loss)
+        np.divide(self.slope**2, 2 * self.curvature, out=decrease, where=self.curvature > 0)
+        return float((present_loss - decrease).sum())
 
 
 class _SimilaritySearch:
@@ -200,10 +205,10 @@ class _SimilaritySearch:
         self.total = mass.sum(axis=0)
 
     def best_candidate(self, *, by_newton: bool, smoothing: float) -> _CandidateSimilarity:
-        """Return the candidate with the least `predicted_loss`; ties go to the first."""
+        """Return the candidate with the least `loss_after_adding`; ties go to the first."""
         return min(
             self._yield_candidates(),
-            key=lambda c: c.predicted_loss(self.total, by_newton, smoothing),
+            key=lambda c: c.loss_after_adding(self.total, by_newton, smoothing),
         )
 
     def _yield_candidates(self) -> Iterator[_CandidateSimilarity]:

@@ -38,8 +38,8 @@ class Costs:
     kind: Subcosts = "paper"
 
     @property
-    def predicts_least_cost(self) -> bool:
-        """Whether predictions minimise the expected cost; else the largest score is predicted."""
+    def minimizes_expected_cost(self) -> bool:
+        """Whether the class of least expected cost is predicted, else that of the largest score."""
         return self.matrix is not None and self.kind == "paper"
 
     def checked_matrix(self, n_classes: int) -> np.ndarray:

@@ -49,7 +49,7 @@ class GambleAlgorithm(Algorithm):
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return the initial class scores (K,), or the base scores of the committee."""
-        return data.initial_votes() if committee is None else committee.base
+        return data.initial_voting_scores() if committee is None else committee.base
 
     def temperature(self, n_classes: int) -> float:
         """Return K - 1: the class probabilities are softmax(scores / (K - 1))."""

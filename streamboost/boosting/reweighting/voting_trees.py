@@ -75,7 +75,7 @@ class VotingTreeAlgorithm(Algorithm):
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return the initial scores (K,), or the base scores of the committee."""
-        return data.initial_votes() if committee is None else committee.base
+        return data.initial_voting_scores() if committee is None else committee.base
 
     def initial_state(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator

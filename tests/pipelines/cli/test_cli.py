@@ -409,7 +409,7 @@ def test_check_says_from_where_the_next_run_goes_on_or_why_it_would_refuse(call,
     pipeline_of(tmp_path, RECORDS, more="seed = 7")
     assert "[pipeline] seed was 0 and is 7" in state_row()
     pipeline_of(tmp_path, RECORDS)
-    with State(tmp_path / "state").locked():
+    with State(tmp_path / "state").hold_lock():
         running = f"ok      process {os.getpid()} is running on this state; batch 1 is committed"
         assert state_row().endswith(running)
         assert call("check", "p.toml")[1].startswith("OK: p.toml is valid, and its pipeline is")
@@ -435,7 +435,7 @@ def test_inspect_says_how_far_a_running_pipeline_is_beyond_its_checkpoint(call, 
         assert call("run", "--until-idle")[0] == 0
     for newer in (2, 3):
         (tmp_path / "state" / "checkpoints" / f"{newer:010}").unlink()
-    with State(tmp_path / "state").locked():
+    with State(tmp_path / "state").hold_lock():
         _, out, _ = call("inspect")
     assert "checkpoint of batch 1, 2 batches ago (a restart replays from there):" in out
 

@@ -189,14 +189,14 @@ def test_a_changed_key_is_taken_or_refused_with_what_it_was(
     monkeypatch.setattr(compatibility, "_ITERATIONS", 1)
     state, before = State(tmp_path / "state"), made(tmp_path, base)
     after = made(tmp_path, base, section, **WITH.get((section, key), {}), **{key: value})
-    with state.locked():
-        store_config(before, state, begun=False)
+    with state.hold_lock():
+        store_config(before, state, state_has_begun=False)
         if may:
-            store_config(after, state, begun=True)
+            store_config(after, state, state_has_begun=True)
             assert state.fingerprint() == fingerprint(before, state.fingerprint().partition(":")[0])
             return
         with pytest.raises(StateError) as told:
-            store_config(after, state, begun=True)
+            store_config(after, state, state_has_begun=True)
     was = before.written[section].get(key)
     was = "not set" if was is None else toml.format_value(was)
     assert f"[{section}] {key} was {was} and is {toml.format_value(value)}" in str(told.value)
@@ -222,4 +222,4 @@ def test_a_lost_state_is_made_again_by_the_command_that_keeps_it(tmp_path, scori
     with pytest.raises(
         StateError, match=rf"`streamboost {command} --rebuild`; to start with an empty state, set"
     ):
-        verify_compatibility(config, State(tmp_path / "state"), begun=True)
+        verify_compatibility(config, State(tmp_path / "state"), state_has_begun=True)

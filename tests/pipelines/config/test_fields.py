@@ -153,10 +153,10 @@ def begun(tmp_path, monkeypatch):
     state = State(tmp_path / "state")
 
     def go_on(before, after, schema):
-        with state.locked():
-            store_config(made(tmp_path, before), state, begun=False)
+        with state.hold_lock():
+            store_config(made(tmp_path, before), state, state_has_begun=False)
             state.write_schema(schema)
-            store_config(made(tmp_path, after), state, begun=True)
+            store_config(made(tmp_path, after), state, state_has_begun=True)
         return state
 
     return go_on

@@ -510,8 +510,8 @@ def test_a_rollback_is_named_wherever_its_version_is():
     assert history[1] == "Version 93 deployed (rolled back to 88)"
     assert history[3] == "Version 92 deployed"
     command = Command("rollback", 88)
-    assert operations.command_result(view, command, 2) is None
-    assert operations.command_result(view, command, 1) == (
+    assert operations.command_result_text(view, command, 2) is None
+    assert operations.command_result_text(view, command, 1) == (
         f"Done at {time_text(9_000)}: rollback 88. Version 93 (a copy of 88) is active since then."
     )
     known = [version(number) for number in (92, 93)]

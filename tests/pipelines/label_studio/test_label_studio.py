@@ -231,7 +231,7 @@ def test_what_is_refused_ends_it_with_a_word(config, studio):
 
 def test_two_cannot_serve_one_pipeline(config):
     with (
-        TaskStore(config.state / FILE).locked(),
+        TaskStore(config.state / FILE).hold_lock(),
         pytest.raises(StateError, match="runs for this pipeline already"),
     ):
         turn(config)
@@ -276,7 +276,7 @@ def test_the_oldest_that_are_done_are_forgotten(tmp_path, monkeypatch):
     monkeypatch.setattr(label_studio_book, "KEPT", 100)
     book = TaskStore(tmp_path / FILE)
     rows = [TaskEntry(f"p/1/{i}", str(i), 1, b"{}") for i in range(110)]
-    with book.locked():
+    with book.hold_lock():
         book.add_requests("requests", {"0": 10}, rows)
         book.mark_done(rows[:20])
         assert len(book.entries("done")) == 10
@@ -286,7 +286,7 @@ def test_the_oldest_that_are_done_are_forgotten(tmp_path, monkeypatch):
 
 def test_requests_in_a_file_that_was_rotated_are_each_read_once(tmp_path):
     path, book, read = tmp_path / "requests.jsonl", TaskStore(tmp_path / FILE), []
-    with book.locked():
+    with book.hold_lock():
         for part, n in enumerate((3, 9)):
             if part:
                 path.rename(path.with_name("requests.jsonl.1"))

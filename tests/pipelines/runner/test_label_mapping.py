@@ -408,7 +408,11 @@ def test_a_label_in_the_batch_of_its_record_is_restored_as_is_one_that_came_befo
     world.tell("unmerge", None, "laft")
     world.run()
     assert learner.label_of("100") == "laft"
-    assert learner.votes_on("100").votes == [("ann", "right"), ("bob", "laft"), ("cat", "laft")]
+    assert learner.annotator_votes("100").votes == [
+        ("ann", "right"),
+        ("bob", "laft"),
+        ("cat", "laft"),
+    ]
 
 
 def test_votes_are_counted_again_when_their_classes_become_one(make_world):
@@ -496,7 +500,7 @@ def test_dropped_class_leaves_records_the_labels_of_other_votes(make_world, rule
     world.run()
     assert [learner.label_of(id) for id in ("110", "111")] == ["right", None]
     kept = [vote for vote in said.items() if vote[1] == "right"]
-    assert learner.votes_on("110").votes == kept
+    assert learner.annotator_votes("110").votes == kept
     join = world.pipeline.join
     assert [join.can_relabel(id) for id in ("110", "111")] == [True, False]
     world.feed(labels=[{"id": "111", "label": "left", "source": "dan"}])

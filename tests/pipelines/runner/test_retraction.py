@@ -146,5 +146,5 @@ def test_the_end_of_a_merge_does_not_bring_back_what_was_taken_back(make_world):
     world.run()
     learner = world.pipeline.learner
     assert learner.label_of("6") is None
-    assert learner.votes_on("3").votes == [("ann", "laft")]
+    assert learner.annotator_votes("3").votes == [("ann", "laft")]
     assert learner.label_of("1") == truth[1]

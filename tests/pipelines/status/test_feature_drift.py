@@ -69,14 +69,15 @@ def test_the_newest_rows_are_kept_and_the_first_since_a_restart(sizes, n_rows, r
     rows, seen, since = RecentRows(1, n_rows), [], []
     for i, size in enumerate(sizes):
         if i == restarted:
-            rows.reset_first_rows()
+            rows.restart_reference()
             since = []
         batch = list(range(len(seen), len(seen) + size))
         rows.add(np.array(batch, dtype=np.float32).reshape(-1, 1))
         seen += batch
         since += batch
     assert rows.newest_rows().ravel().tolist() == seen[-n_rows:]
-    first = None if rows.first is None else sorted(rows.first.ravel().tolist())
+    reference = rows.reference_rows
+    first = None if reference is None else sorted(reference.ravel().tolist())
     assert first == (since[:n_rows] if len(since) >= n_rows else None)
 
 

@@ -41,7 +41,7 @@ def test_it_does_not_matter_when_the_newest_are_looked_at(effects):
     assert len(whole.predicted) == RECENT_RECORDS
     # What none of the newest looks at is left out: the rows' order differs.
     assert sorted(parts.rows.tolist()) == sorted(whole.rows.tolist())
-    assert np.array_equal(parts.first, whole.first)
+    assert np.array_equal(parts.reference_rows, whole.reference_rows)
     assert often.drain_interval_stats() == seldom.drain_interval_stats()
 
 
