@@ -299,9 +299,9 @@ def http_page() -> str:
         for method, way in ways.items()
     ]
     return (
-        "# HTTP\n\n`streamboost serve` answers programs under `/api/v1`. Bodies and answers are "
-        "described in `/api/v1/openapi.json`; requests carry a token or a login's cookie, see "
-        "[Label in a browser](../start/labelling.md).\n\n"
+        "# HTTP\n\n`streamboost serve` has an HTTP API for programs under `/api/v1`. Bodies and "
+        "answers are described in `/api/v1/openapi.json`; requests carry a token or a login's "
+        "cookie, see [Label in a browser](../start/labelling.md).\n\n"
         + table(
             ("method", "path", "what it does"), ((a, b, " ".join(c.split())) for a, b, c in rows)
         )

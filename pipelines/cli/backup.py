@@ -31,7 +31,7 @@ def backup(path: PipelineFile, folder: BackupFolder) -> None:
 
 
 def restore(path: PipelineFile, folder: BackupFolder) -> None:
-    """Restore the state of a pipeline from a backup.
+    """Restore a pipeline's state from a backup.
 
     The state folder must be empty. `streamboost run` then continues after the last batch of the
     backup. Records since then are read and predicted again.

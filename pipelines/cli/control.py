@@ -44,21 +44,24 @@ def control(
         bool, typer.Option("--new", help="Allow merge or decide to name a new class.")
     ] = False,
     annotator: Annotated[
-        str | None, typer.Option(help="Set the annotator whose labels retract removes.")
+        str | None, typer.Option(help="Remove the labels of this annotator (with retract).")
     ] = None,
 ) -> None:
-    """Send a command to a pipeline for its next batch.
+    """Send a command to a pipeline.
+
+    The pipeline applies the command with its next batch.
 
     promote deploys the challenger at once, before its evaluation on labels ends. rollback VERSION
-    deploys a kept version (inspect lists them), until a training replaces it: pause first to
-    keep it. pause starts no training and keeps the committee; predictions, requests and
-    labels continue. resume ends a pause. retrain trains a new committee now. merge CLASS OTHER
-    merges a class into another, such as a misspelt one into the correct one. drop CLASS removes a
-    class and its labels. Both apply to future labels, too. unmerge CLASS undoes a merge: labels
-    that were given as CLASS get this class again, while their records are stored. retract
-    --annotator NAME removes all labels of an annotator so far, and retrains; labels of others on
-    the same records stay. decide costs.TRUE.DECIDED=10 ..., or threshold.CLASS=0.9 ..., replaces
-    [decision] until the file changes; decide without arguments ends decisions.
+    deploys a kept version (inspect lists them), until a training replaces it: pause first to keep
+    it. pause starts no training and keeps the committee; predictions, requests and labels continue.
+    resume ends a pause. retrain trains a new committee now. merge CLASS OTHER merges a class into
+    another, such as a misspelt one into the correct one. drop CLASS removes a class and its labels.
+    Both apply to future labels, too. unmerge CLASS undoes a merge: labels that were given as CLASS
+    get this class again, while their records are stored. retract --annotator NAME removes all
+    labels of an annotator so far, and retrains; labels of others on the same records stay. decide
+    costs.TRUE_CLASS.DECIDED_CLASS=10 ..., or threshold.CLASS=0.9 ..., replaces the section
+    [decision], until a run starts with another [decision] in the pipeline file. decide without
+    arguments switches decisions off.
     """
     from streamboost.pipelines.config.compatibility import pipeline_name, refuse_other_pipeline
     from streamboost.pipelines.config.file import load
@@ -115,7 +118,8 @@ def _parse_decision_arguments(arguments: list[str]) -> dict[str, Any]:
         found = {name: table for name, table in section.model_dump().items() if table}
     except ValueError as error:
         raise ConfigurationError(
-            f"decide {' '.join(arguments)}: give costs.TRUE.DECIDED=10 or threshold.CLASS=0.9, "
+            f"decide {' '.join(arguments)}: give costs.TRUE_CLASS.DECIDED_CLASS=10 or "
+            f"threshold.CLASS=0.9, "
             f"with quotes around names that contain other characters than letters and digits "
             f"({error})"
         ) from None

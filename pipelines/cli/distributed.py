@@ -43,9 +43,10 @@ def learn(
 
 
 def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, child: Child = "") -> None:
-    """Score records as one of several processes, on any machine.
+    """Score records as one of several processes.
 
-    There may be as many processes as the records topic has partitions. They need no state folder.
+    There may be as many processes as the records topic has partitions, on any machines. They need
+    no state folder.
     """
     if child:
         exit_when_stdin_closes()

@@ -63,7 +63,7 @@ def serve(
         typer.Option(help="End the login sessions of this user, and exit. Repeatable."),
     ] = None,
 ) -> None:
-    """Show pipelines and label records in a browser.
+    """Show pipelines in a browser; label records.
 
     The server is a separate process: if it fails, the pipelines continue.
     """

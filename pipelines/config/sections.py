@@ -191,9 +191,9 @@ class InitialDataSection(Section):
 
 
 class MonitorSection(Section):
-    """[monitor]: HTTP endpoints for monitoring, by default on this machine, and status documents.
+    """[monitor]: HTTP endpoints for monitoring, on localhost by default, and updates of status.db.
 
-    The status documents are written to status.db in the state folder.
+    status.db, in the state folder, is the source of the dashboard.
     """
 
     port: int = Field(

@@ -60,7 +60,7 @@ def shadow_model_table(view: StatusSnapshot) -> Table:
     found: Mapping[str, Mapping[str, Any]] = view.document("shadow_models")
     columns = _metric_columns("Model", "Accuracy since the start", "Recent accuracy", "Records")
     if counts := view.document("recorded"):
-        columns.append(Column("Compared", "words"))
+        columns.append(Column("Versus active model", "words"))
     if not found:
         return Table(
             "Shadow models", columns, [], "No shadow model runs: add [shadow_models.NAME]."

@@ -145,7 +145,7 @@ PANELS: Mapping[str, Sequence[PanelSpec]] = {
         ("Latency", "Time from reading a batch to its commit.", "chart", charts.latency_curves),
         (
             "Lag",
-            f"Messages, or bytes of line-based files, that wait to be read{_LEARNER}.",
+            "Messages, or bytes of line-based files, not yet read (by the learner if scorers run).",
             "chart",
             charts.lag_curves,
         ),

@@ -29,8 +29,8 @@ _FIGURES = (
     ("Balanced accuracy", ("committee", "balanced_accuracy"), "mean of the classes' recall"),
     ("Kappa", ("committee", "kappa"), "Cohen's: 0 % is chance, 100 % is perfect"),
     ("Log loss", ("log_loss",), "of the probabilities, in nats: lower is better"),
-    ("Repeating the last label", ("repeat_last", "accuracy"), "its accuracy"),
-    ("The most frequent label", ("majority", "accuracy"), "its accuracy"),
+    ("Repeating the last label", ("repeat_last", "accuracy"), "accuracy of this baseline"),
+    ("The most frequent label", ("majority", "accuracy"), "accuracy of this baseline"),
 )
 
 

@@ -513,10 +513,10 @@ def _show_fields(record: StoredRecord) -> None:
     features = {name: value for name, value in given.items() if not is_long_or_media(value)}
     fields = {name: value for name, value in given.items() if is_long_or_media(value)}
     fields |= record.get("fields") or {}
-    further = f", {count_text(len(fields), 'long or further field')}" if fields else ""
+    further = f", {count_text(len(fields), 'long or non-feature field')}" if fields else ""
     title = f"{count_text(len(given), 'feature')}{further}"
     with Tag("section", classes="panel", aria_labelledby="fields-title"):
-        add_heading("Fields", "fields-title", f"{title}, as they came.")
+        add_heading("Fields", "fields-title", f"{title}. Values are as received.")
         with Tag("dl", classes="fields"):
             show_fields(fields)
         columns = [Column("Feature", "words"), Column("Value")]

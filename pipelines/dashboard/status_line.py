@@ -127,9 +127,10 @@ def _warnings_for_status_line(view: StatusSnapshot) -> list[Notice]:
         text = f"accuracy fell by {100 * drop['value']:.1f} points"
         found.append(Notice("Accuracy drop", text, page_address("/quality", name), "See metrics"))
     if (change := view.document("changes").get("newest")) and _recent_committees_lead(view):
-        said = f"the stream changed before label {change['since_labels'] + 1:,}"
+        since = f"{change['since_labels'] + 1:,}"
+        said = f"the stream changed before label {since}; committees of newer labels predict better"
         link = f"{page_address('/quality', name)}#expert-weights"
-        found.append(Notice("Change", said, link, "Check the expert weights"))
+        found.append(Notice("Stream change", said, link, "Check the expert weights"))
     if moved := shifted_features(view):
         link = page_address("/features", name, feature=moved[0])
         found.append(Notice("Feature drift", shift_summary(view), link, "Check the feature"))

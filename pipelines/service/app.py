@@ -69,11 +69,21 @@ def _annotator_names(pipelines: Sequence[ServedPipeline]) -> Iterator[str]:
             yield from served.queue.annotator_names()
 
 
+_TOKEN = (
+    "token for programs, from the file serve.token (or predict.token, for predict and explain "
+    "only) in the state folder of the first pipeline"
+)
+
+
 def _api_router(settings: AuthSettings) -> APIRouter:
     """Create the API's router; its security schemes document the checks of the guard."""
     checked = [
-        Security(HTTPBearer(auto_error=False, description="the token from its file")),
-        Security(APIKeyCookie(name=settings.cookie_name, auto_error=False, description="a login")),
+        Security(HTTPBearer(auto_error=False, description=_TOKEN)),
+        Security(
+            APIKeyCookie(
+                name=settings.cookie_name, auto_error=False, description="cookie of a login"
+            )
+        ),
     ]
     api = APIRouter(prefix="/api/v1", dependencies=checked, responses=error_descriptions())
     for part in (

@@ -210,7 +210,10 @@ class SimilarityEnsemble:
         )
 
     def validate(self, n_features: int) -> None:
-        """Raise ModelFileError if a shape, a point index or a reach is invalid."""
+        """Raise ModelFileError if shapes do not fit together, or values are out of range.
+
+        Point indices must be in range, and each `reach`, a squared distance, must be positive.
+        """
         n = self.pairs.shape[:1]
         fits = (
             self.points.shape[1:] == (n_features,)
@@ -234,7 +237,7 @@ class SimilarityEnsemble:
                     "is damaged"
                 )
         if not (self.reach > 0).all():
-            raise ModelFileError("a similarity reaches nowhere: the file is damaged")
+            raise ModelFileError("a reach (squared distance) is not positive: the file is damaged")
 
 
 class SimilarityEnsembleBuilder:

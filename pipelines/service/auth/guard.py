@@ -71,7 +71,7 @@ _HEADERS = {
 }
 _TOKEN_HINT = (
     "open the login link that `streamboost serve` printed, or send `Authorization: Bearer TOKEN` "
-    "with the token from its file"
+    "with the token from the file that `streamboost serve` names"
 )
 
 

@@ -141,8 +141,10 @@ def test_after_a_change_the_line_leads_to_the_experts_while_recent_committees_le
     view.documents["changes"] = {"total": 1, "newest": {"labels": 1_300, "since_labels": 1_203}}
     view.documents["experts"] = {"committee": 0.2, "linear": 0.1, "young": 0.7}
     (notice,) = pipeline_status(view, NOW).notices
-    assert (notice.word, notice.link) == ("Change", "/quality#expert-weights")
-    assert notice.text == "the stream changed before label 1,204"
+    assert (notice.word, notice.link) == ("Stream change", "/quality#expert-weights")
+    assert notice.text == (
+        "the stream changed before label 1,204; committees of newer labels predict better"
+    )
     view.documents["experts"] = {"committee": 0.7, "linear": 0.1, "young": 0.2}
     assert pipeline_status(view, NOW).word == "OK"
 
