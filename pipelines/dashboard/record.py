@@ -80,12 +80,13 @@ def current_label_annotator(record: StoredRecord) -> str:
 
 
 def record_votes(record: StoredRecord) -> list[tuple[str, str]]:
-    """Return the newest label of each annotator of a record, as pairs of annotator and label.
+    """Return the votes on a record, as pairs of annotator and label.
 
-    Labels without a source each count as a vote.
+    These are the newest label of each named annotator, and each label without a name. A label of
+    None is a retraction, which removes all earlier votes, of all annotators.
 
     >>> labels = [[1, "a", "ann"], [2, None, "bob"], [3, "b", None], [4, "b", "eve"]]
-    >>> record_votes({"labels": labels})
+    >>> record_votes({"labels": labels})  # bob's retraction removes the label by ann
     [('unknown annotator', 'b'), ('eve', 'b')]
     """
     votes = current_votes(record.get("labels") or ())

@@ -119,7 +119,10 @@ def _belongs_to_other_login(page_id: str, environ: dict[str, Any]) -> bool:
 
 
 def _has_other_page(sid: str, page_id: str) -> bool:
-    """Return whether the websocket is connected to another page: each page has a room."""
+    """Return whether the websocket `sid` is also connected to a page other than `page_id`.
+
+    Each page is a Socket.IO room.
+    """
     return any(room != page_id and room in Client.instances for room in core.sio.rooms(sid))
 
 

@@ -340,7 +340,10 @@ SMALLEST = 0.01
 
 
 def version_effect_table(view: StatusSnapshot) -> Table:
-    """Build the table of the accuracy of the newest versions, against as many labels before."""
+    """Build the table that compares the accuracy of each of the newest versions with that before.
+
+    Accuracy before is that on at most as many labelled records just before the version's.
+    """
     marks = [mark for mark in view.marks if mark["kind"] == "promoted"][-EFFECTS:]
 
     def build_table() -> Table:

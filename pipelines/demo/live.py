@@ -136,21 +136,21 @@ class StreamSimulator:
 
 
 class RecordCountObserver(Observer):
-    """Observer that sets the event `opened` once `records` records are predicted."""
+    """Observer that sets the event `enough_records` once `records` records are predicted."""
 
     def __init__(self, records: int) -> None:
         self._missing = records
-        self.opened = threading.Event()
-        self._set_opened_if_due()
+        self.enough_records = threading.Event()
+        self._set_event_if_due()
 
     def on_commit(self, effects: StepResult) -> None:
-        """Count the predicted records of one batch, and set `opened` if the number is reached."""
+        """Count the predicted records of one batch, and set the event if the number is reached."""
         self._missing -= effects.n_predicted
-        self._set_opened_if_due()
+        self._set_event_if_due()
 
-    def _set_opened_if_due(self) -> None:
+    def _set_event_if_due(self) -> None:
         if self._missing <= 0:
-            self.opened.set()
+            self.enough_records.set()
 
 
 def _is_demo_record(record_id: str, n_written: int) -> bool:
@@ -174,13 +174,13 @@ def run_live_demo(
     config = _create_or_continue_pipeline(pipeline_sections(strategy, seed, budget), folder)
     records, truth = load_digit_records()
     player = StreamSimulator(config.state / "log.db", records, truth)
-    opening = RecordCountObserver(FIRST - player.start)
+    counter = RecordCountObserver(FIRST - player.start)
     with (
         closing(player),
-        _run_serve_process(folder / demo.FILE, port, opening.opened) as server,
+        _run_serve_process(folder / demo.FILE, port, counter.enough_records) as server,
         _run_simulator_thread(player, server, stop),
     ):
-        run(config, stop=stop, observers=[opening])
+        run(config, stop=stop, observers=[counter])
         code = server.poll()
     if code:
         raise ConfigurationError(
@@ -216,9 +216,9 @@ def _create_or_continue_pipeline(sections: Tables, folder: Path) -> Config:
 
 @contextmanager
 def _run_serve_process(
-    pipeline_file: Path, port: int, opened: threading.Event
+    pipeline_file: Path, port: int, may_print_link: threading.Event
 ) -> Iterator[subprocess.Popen[str]]:
-    """Context manager: runs `streamboost serve`, and prints its login link after `opened`."""
+    """Context manager: runs `streamboost serve`; prints its login link after `may_print_link`."""
     command = [
         sys.executable,
         "-m",
@@ -231,7 +231,7 @@ def _run_serve_process(
     assert pipe is not None
 
     def print_login_link() -> None:
-        opened.wait()
+        may_print_link.wait()
         for line in pipe:
             print(line, end="", flush=True)
 
@@ -246,7 +246,7 @@ def _run_serve_process(
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
-        opened.set()
+        may_print_link.set()
         speaker.join()
         pipe.close()
 

@@ -112,7 +112,7 @@ def display_name(strategy: str) -> str:
 
 
 def results_table(rows: Sequence[demo.StrategyResult], records: str = demo.DATASET) -> Table:
-    """Return the results as a table of rich, with `records` in its title."""
+    """Return the results as a `rich` table, with `records` in its title."""
     title = Text(f"{records}, every record predicted on arrival")
     made = Table(
         title=title,

@@ -31,7 +31,8 @@ class _Manifest(msgspec.Struct, frozen=True):
     """Manifest of a snapshot.
 
     `edition` is the learner batch that published the snapshot, and `schema` the schema as JSON.
-    `tables` maps a table to its number of chunks and its hash."""
+    `tables` maps the name of a table (see `SnapshotEncoder`) to its number of chunks and its hash.
+    """
 
     edition: int
     schema: str
@@ -55,7 +56,11 @@ class ModelSnapshot:
 
 @dataclass(slots=True)
 class SnapshotEncoder:
-    """Encoder of model snapshots as messages, without tables that the previous snapshot had."""
+    """Encoder of model snapshots as messages.
+
+    The arrays of a snapshot are grouped into tables by the prefix of their names. A table whose
+    content is the same as in the previous snapshot is not sent again.
+    """
 
     _sent: dict[str, tuple[int, str]] = field(default_factory=dict)
 

@@ -207,7 +207,10 @@ class PartitionTask:
     def _decode_records(
         self, messages: Sequence[Message], snapshot: ModelSnapshot, batch_time_ms: int
     ) -> tuple[Records, list[DeadLetter]]:
-        """Decode the records of a batch; return records with new ids, and sorted dead letters."""
+        """Decode the records of a batch; return the records, and dead letters in message order.
+
+        A record whose id is already in the utility window or the batch becomes a dead letter.
+        """
         sound, dead = snapshot.schema.decode(messages, source="records", time=batch_time_ms)
         known, fresh = {id for _, id in self._window}, []
         for row, id in enumerate(sound.ids):

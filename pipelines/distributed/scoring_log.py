@@ -142,7 +142,7 @@ class ScoringLogEntry:
             ) from error
 
     def decode_sums(self) -> UnlabelledSums:
-        """Decode `sums`, the sums over the records without a request."""
+        """Decode `sums`, the statistics for the estimates of the records without a request."""
         return UnlabelledSums.unpack(self.classes, base64.b64decode(self.sums))
 
     def request_predictions(self, requests: Sequence[RequestEntry]) -> Scored:

@@ -148,7 +148,11 @@ class TaskStore:
         entries: Iterable[TaskEntry],
         bookmark: str | None = None,
     ) -> None:
-        """Store new requests, and position and bookmark of `source`; ignore known requests."""
+        """Store new requests, ignoring known ones, and the progress of reading `source`.
+
+        `position` is the position up to which the source was read. `bookmark` is the fingerprint of
+        the content that was read; None: unchanged.
+        """
         with self._write_transaction() as connection:
             connection.executemany(
                 "INSERT OR IGNORE INTO requests (key, id, sequence, request, stage) "
@@ -164,7 +168,11 @@ class TaskStore:
         answered_by: Mapping[str, Collection[str | None]],
         bookmark: str | None = None,
     ) -> None:
-        """Store the annotators of answers by request key, and position and bookmark of `source`."""
+        """Store the annotators who answered each request, and the progress of reading `source`.
+
+        `answered_by` maps a request key to these annotators. `position` and `bookmark` are as in
+        `add_requests`.
+        """
         with self._write_transaction() as connection:
             connection.executemany(
                 "UPDATE requests SET answered_by = ? WHERE key = ?",

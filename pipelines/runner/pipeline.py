@@ -655,9 +655,10 @@ def _add_fields_to_learner(
 
 
 def _committee_counters(learner: StreamLearner, models: ExternalModels | None) -> dict[str, int]:
-    """Return the committee's counters, and the versions of the running training and the challenger.
+    """Return numbers for the status: labels; version, rounds, trees and classes of the committee.
 
-    A version is 0 if there is no such committee.
+    "running" is the version that the training in progress will get, and "challenger" that of the
+    challenger; 0: there is none. "paused" is 1 if a command paused training.
     """
     trainer = learner.trainer
     numbers = {

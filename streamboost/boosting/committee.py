@@ -67,9 +67,9 @@ class Committee:
         Divisor of the scores before the link converts them to probabilities.
     link
         Conversion of scores to probabilities: ``"softmax"``; ``"sigmoid"``, the sigmoids of the
-        scores divided by their sum; or ``"costs"``, the probabilities behind scores trained with
-        REBEL's subcosts of `costs`. Under ``"costs"``, the class of least expected cost is
-        predicted.
+        scores divided by their sum; or ``"costs"``, the probabilities that follow from scores of
+        REBEL (Appel, 2017), trained with the cost matrix `costs`. Under ``"costs"``, the class of
+        least expected cost is predicted.
     costs
         For the link ``"costs"``, the cost of predicting class k if j is true, float64 (K, K); else
         empty.

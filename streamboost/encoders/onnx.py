@@ -29,7 +29,7 @@ _LOADED = 8
 
 
 class OnnxEncoder:
-    """Sentence encoder that runs an ONNX model with its tokenizer, on the processor.
+    """Sentence encoder that runs an ONNX model with its tokenizer, on the CPU.
 
     The vector is the output `sentence_embedding` of the model, otherwise the mean of the token
     vectors in its first output. Vectors are normalized to length 1 (Reimers and Gurevych 2019).

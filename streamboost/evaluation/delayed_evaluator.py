@@ -18,7 +18,7 @@ __all__ = ["DelayedEvaluator"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PendingRequest:
-    """Stored prediction of a record whose label was requested, or may still be, and is missing."""
+    """Stored prediction of a record without a label that was or can still be requested."""
 
     classes: list[Label]
     known: int  # number of classes known on arrival, including those new to the committee

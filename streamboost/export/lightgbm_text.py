@@ -106,7 +106,10 @@ def _line(name: str, values: Sequence[Any]) -> str:
 
 
 def _node_lines(tree: ExportedTree) -> list[str]:
-    """Return the lines that the K copies of `tree` share; none if it is a single leaf."""
+    """Return LightGBM's lines for the splits of `tree`; an empty list if it is a single leaf.
+
+    The lines are the same in its K copies, one per class, which differ only in the leaf values.
+    """
     if not len(tree):
         return []
     threshold = tree.threshold.astype(np.float64).tolist()

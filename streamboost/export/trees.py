@@ -70,9 +70,10 @@ def split_forest(forest: Forest) -> Iterator[ExportedTree]:
 def _build_tree(
     forest: Forest, inner: np.ndarray, leaves: list[int], places: dict[int, int]
 ) -> ExportedTree:
-    """Return the tree of the forest's nodes `inner` and of its `leaves`.
+    """Build one exported tree from the inner nodes `inner` and the `leaves` of the forest.
 
-    `places` maps the indices of nodes in the forest to those in the tree; leaf i is node ~i.
+    Both are indices in the forest. `places` maps the index of each child in the forest to that in
+    the tree. The index of leaf i is ~i, that is -i - 1, in both.
     """
     nodes = forest.nodes[inner]
     left, right = (

@@ -127,13 +127,17 @@ class ResidualCorrection(Expert):
     def correct_committee(
         self, committee: "Committee | None"
     ) -> "Committee | CorrectedCommittee | None":
-        """Return the corrected committee, or `committee` itself if there are no labels.
+        """Return the corrected committee.
+
+        Returns `committee` itself if there are no labels. If its scores are not log probabilities,
+        stumps cannot correct them: then `committee` is returned too, if the correction was created
+        with `optional`.
 
         Raises
         ------
         ConfigurationError
-            When the committee's scores are not log probabilities, so that stumps cannot correct
-            them, and the correction is not optional.
+            When stumps cannot correct the scores, and the correction was created without
+            `optional`.
         """
         if not self._labels or committee is None:
             return committee

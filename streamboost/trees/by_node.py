@@ -12,8 +12,8 @@ from streamboost.trees.tree import Tree
 __all__ = ["NodeStatistic", "grow_with_node_statistics"]
 
 NodeStatistic = Callable[[np.ndarray], tuple[Statistic, float]]
-"""Function that takes the indices of a node's rows (uint32), and returns the node's statistic and
-the factor that converts gains of this statistic to a scale that all nodes share."""
+"""Function that takes the indices of a node's rows (uint32). It returns the rows' `Statistic`, and
+the factor that converts gains to a scale that all nodes share."""
 
 
 def grow_with_node_statistics(grower: Grower, statistic_of_node: NodeStatistic) -> Tree:

@@ -69,7 +69,7 @@ class Statistic:
 def gradient_statistic(
     gradient: np.ndarray, hessian: np.ndarray, weight: np.ndarray, sum_g: float, sum_h: float
 ) -> Statistic:
-    """Return the statistic of a Newton tree: weighted gradients and Hessians as integers.
+    """Return the rows' weighted gradients and Hessians as integers, for a Newton tree.
 
     `gradient`, `hessian` and `weight` are (n,). Gradients and Hessians are not yet multiplied by
     the weights. `sum_g` and `sum_h` are the weighted sums of |gradient| and of Hessians.
@@ -103,12 +103,11 @@ def class_pair_statistic(
     buffer: np.ndarray,
     by_gain: bool = True,
 ) -> tuple[Statistic, float]:
-    """Choose the class pair of an AOSO-LogitBoost node; return its Newton statistic.
+    """Choose the class pair of an AOSO-LogitBoost node; return the rows' gradients and Hessians.
 
-    The statistic holds the rows' gradients and Hessians for a step that raises the score of one
-    class and lowers that of the other, as integers. Its scale differs between nodes. The second
-    result is its `gain_scale`: multiply a node's gain by this factor before gains of nodes are
-    compared.
+    These are integers, for a Newton step that raises the score of one class and lowers that of the
+    other. Their scale differs between nodes. The second result is `Statistic.gain_scale`: multiply
+    a node's gain by this factor before gains of nodes are compared.
 
     Parameters
     ----------
@@ -119,7 +118,7 @@ def class_pair_statistic(
     rows
         uint32, the indices of the node's rows.
     buffer
-        int64 (2n,), memory for the statistic.
+        int64 (2n,), memory for `Statistic.values`.
     by_gain
         True: choose the second class by the largest gain; False: by the smallest gradient sum.
     """
@@ -181,12 +180,12 @@ def vector_statistic(
     copies: np.ndarray | None = None,
     unit: float = 1.0,
 ) -> Statistic:
-    """Return the statistic of rows with several numbers each, `vectors` float64 (n, channels).
+    """Return the rows' `vectors` float64 (n, channels) as integers.
 
-    A vector is that of one record of the row. `copies` (n,) is the number of records of each row;
-    None: one each. `kind` is the split criterion, and `totals` (channels,) are the constants of the
-    criterion STUMP. All numbers have the same scale. Gains are measured in multiples of `unit`,
-    the sum of the vector of a mean record.
+    A vector has the numbers of one record of the row. `copies` (n,) is the number of records of
+    each row; None: one each. `kind` is the split criterion, and `totals` (channels,) are the
+    constants of the criterion STUMP. All numbers have the same scale. Gains are measured in
+    multiples of `unit`, the sum of the vector of a mean record.
     """
     lot = 1.0
     if copies is not None:

@@ -186,7 +186,11 @@ class Output(Endpoint):
 
     @abstractmethod
     def check_access(self, context: ConnectorContext) -> str:
-        """Check write access without writing; return a sentence, or raise ConnectorError."""
+        """Check write access without writing.
+
+        Returns a text for `check`, such as "x.db can be written". Raises ConnectorError if the
+        output cannot be written.
+        """
 
 
 class PredictionsSection(Output):
@@ -227,7 +231,7 @@ def resolve_path(folder: Path, path: str) -> Path:
 
 
 def check_writable(path: Path) -> str:
-    """Return a sentence if the file can be written or created; otherwise raise ConnectorError."""
+    """Return the text "PATH can be written"; raise ConnectorError if it cannot, nor be created."""
     # Unlike Path.exists, this does not raise within folders that may not be searched.
     found = next(place for place in (path, *path.absolute().parents) if os.path.exists(place))
     if found == path and not path.is_file():

@@ -112,7 +112,7 @@ class FilesOutput(FileEndpoint, Output):
             yield "path", "must not end in .gz, as lines are appended without compression"
 
     def check_access(self, context: ConnectorContext) -> str:
-        """Return a sentence if the file can be written; ConnectorError if not."""
+        """Return a text such as "x.jsonl can be written"; raise ConnectorError if it cannot."""
         return check_writable(context.resolve_path(self.path))
 
 

@@ -151,7 +151,7 @@ class KafkaInput(KafkaTopic, Input):
 
     @property
     def read_only_reason(self) -> None:
-        """Return None, as any process may append to the topic."""
+        """Return None: the topic is not read-only, as any process may append to it."""
 
     def create_source(self, context: ConnectorContext) -> Source:
         """Return a source that reads the topic."""

@@ -63,7 +63,7 @@ class SqliteInput(SqliteStream, Input):
 
     @property
     def read_only_reason(self) -> None:
-        """Return None, as any process may append to the stream."""
+        """Return None: the stream is not read-only, as any process may append to it."""
 
     def create_source(self, context: ConnectorContext) -> Source:
         """Return a source that reads the stream of the log."""
@@ -77,7 +77,7 @@ class SqliteOutput(SqliteStream, Output):
     own transactions."""
 
     def check_access(self, context: ConnectorContext) -> str:
-        """Return a sentence if the log can be written; ConnectorError if not."""
+        """Return a text such as "x.db can be written"; raise ConnectorError if it cannot."""
         return check_writable(self.log_path(context))
 
 

@@ -54,7 +54,7 @@ class _CodewordTreeAlgorithm(SimplexAlgorithm):
         whole = int(residual[own][tree.rows].sum())
         if right - wrong <= _LEAST_EDGE * whole:
             return []
-        # A vote of v changes z by 2 v (M-1)/M along the codeword of the predicted class.
+        # A vote of v adds 2 v (M-1)/M to z of the predicted class, and -2 v/M to the other z.
         step = 2 * self._learning_rate * vote_weight(right, wrong, whole, self._step)
         values = np.full((tree.n_leaves, n_classes), -step / n_classes)
         values[np.arange(tree.n_leaves), named] += step
@@ -63,19 +63,22 @@ class _CodewordTreeAlgorithm(SimplexAlgorithm):
 
 
 def vote_weight(correct_risk: float, wrong_risk: float, total_risk: float, step: Step) -> float:
-    """Return the weight v of a tree's vote for the predicted class, which changes z by 2 v.
+    """Return the weight v of a tree's vote for the predicted class.
+
+    The vote raises the score z of this class by 2 v relative to all other scores. e_ik is the risk
+    of row i for the wrong class k (`SimplexState.risks`).
 
     Parameters
     ----------
     correct_risk
-        A, the sum of all risks e_ik of each row i that the tree predicts correctly.
+        A, the sum of the risks e_ik of each row i that the tree predicts correctly, over all k.
     wrong_risk
         B, the sum of the risk e_ih of each row i that the tree predicts wrongly, as class h.
     total_risk
-        Z, the sum of all risks of all rows.
+        T, the sum of the risks of all rows, over all k.
     step
         ``"exact"``: log(A / B) / 2, which minimises A exp(-v) + B exp(v) plus a constant.
-        ``"bound"``: log((1 + d) / (1 - d)) / 2 with d = (A - B) / Z, which minimises an upper bound
+        ``"bound"``: log((1 + d) / (1 - d)) / 2 with d = (A - B) / T, which minimises an upper bound
         of that risk and is never longer.
 
     Examples

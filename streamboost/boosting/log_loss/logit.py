@@ -19,7 +19,10 @@ __all__ = ["LogitBoostClassifier", "TreePerClassAlgorithm"]
 
 
 class TreePerClassAlgorithm(SoftmaxAlgorithm):
-    """Base class of algorithms in which each tree changes the scores along one class direction."""
+    """Base class of algorithms whose trees have scalar leaf steps.
+
+    A tree adds a multiple of one fixed K-vector, its direction, to the scores.
+    """
 
     def grow_tree(
         self,

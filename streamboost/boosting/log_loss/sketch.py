@@ -1,4 +1,4 @@
-"""SketchLogitBoost: multi-class log-loss boosting along one class direction per tree."""
+"""SketchLogitBoost: multi-class log-loss boosting, each tree split along one random K-vector."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ __all__ = ["SketchLogitBoostClassifier"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SketchLogitBoostClassifier(SketchLogitBoost, LogLossClassifier):  # type: ignore[misc]
-    """Multi-class LogitBoost with one tree per round, split along a random class direction.
+    """Multi-class LogitBoost with one tree per round, split along a random direction u.
 
-    Each round draws a centred direction u over the classes. The tree's splits maximise the Newton
+    Each round draws u, a centred vector over the classes. The tree's splits maximise the Newton
     gain of the log loss along u (gradient u_y - u.p, Hessian sum u_k^2 p_k - (u.p)^2). Each leaf
     has the diagonal Newton step in all K classes, centred and clamped to ±4. One histogram is
     sufficient for any number of classes. Sketching the class gradients was introduced by

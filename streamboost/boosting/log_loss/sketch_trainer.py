@@ -59,7 +59,7 @@ synchronizations."""
 
 
 class _SketchLogitBoost(SoftmaxAlgorithm):
-    """Algorithm of SketchLogitBoost: a Newton tree along a random class direction per round."""
+    """Algorithm of SketchLogitBoost: each round grows a Newton tree along one random K-vector."""
 
     def __init__(self, learning_rate: float, l2_regularization: float, n_jobs: int) -> None:
         super().__init__(learning_rate, l2_regularization)
@@ -174,7 +174,7 @@ def _allocate_round_workspace(
 
 
 def class_directions(n_directions: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw `n_directions` random class directions, float32 (n_directions, K).
+    """Draw `n_directions` random directions, vectors over the classes: float32 (n_directions, K).
 
     The entries of a direction sum to 0, and the largest entry is ±1.
     """

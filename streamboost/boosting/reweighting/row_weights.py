@@ -55,9 +55,10 @@ class ExponentialState:
         return np.asarray(np.exp(log_weight - log_weight.max()))
 
     def tree_statistic(self, weight: np.ndarray, kind: int = GINI) -> Statistic:
-        """Return the statistic for growing a tree with record weights `weight` (n,).
+        """Return the rows' numbers that the histograms of a tree add up (see `Statistic`).
 
-        `kind` is a split criterion, one of the values of `CRITERIA`.
+        `weight` (n,) is the weight of one record of each row. `kind` is a split criterion, one of
+        the values of `CRITERIA`.
         """
         unit = float((weight * self.n_records).sum() / self.n_records.sum())
         return weight_statistic(
@@ -75,7 +76,7 @@ def class_weights_of_leaves(
     """Return the total weight of the rows of each class in each leaf, float64 (leaves, K).
 
     `leaf`, `y` and `weight` (n,) are the leaf, class and weight of each row; `shape` is (leaves,
-    K). Pass the integer weights of a statistic if ties must not depend on the order of the rows.
+    K). Pass the integer weights of a `Statistic` if ties must not depend on the order of the rows.
     """
     n_leaves, n_classes = shape
     mass = np.bincount(leaf * n_classes + y, weights=weight, minlength=n_leaves * n_classes)

@@ -14,12 +14,12 @@ __all__ = ["AdaBoostM1Classifier", "SammeClassifier"]
 class SammeClassifier(VotingClassifier):
     """Multi-class AdaBoost with the multi-class exponential loss (Zhu et al., 2009; Huang, 2009).
 
-    ``"discrete"`` is SAMME: each round grows a classification tree under the weights, whose vote is
-    ln((1 - err) / err) + ln(K - 1). The weights of wrongly predicted rows are multiplied by the
-    exponential of the vote. A tree must only be better than guessing, err < 1 - 1/K. Training ends
-    if a tree is not, even with all rows and features, or if a tree makes no error. An error of 0 is
-    replaced by 1e-10. With two classes this is AdaBoost, and the difference of the votes is twice
-    AdaBoost's f.
+    ``"discrete"`` is SAMME: each round grows a classification tree on the weighted rows. The vote
+    of the tree is ln((1 - err) / err) + ln(K - 1), with err its weighted error rate. The weights of
+    wrongly predicted rows are multiplied by the exponential of the vote. A tree must only be better
+    than guessing, err < 1 - 1/K. Training ends if a tree is not, even with all rows and features,
+    or if a tree makes no error. An error of 0 is replaced by 1e-10. With two classes this is
+    AdaBoost, and the difference of the votes is twice AdaBoost's f.
 
     ``"real"`` is SAMME.R: a leaf with class shares q scores (K - 1)(log q_k - mean log q). This is
     the leaf's optimum of the loss; GAMBLE's step in the same direction is smaller. The shares are
@@ -86,15 +86,15 @@ class SammeClassifier(VotingClassifier):
 class AdaBoostM1Classifier(VotingClassifier):
     """AdaBoost with multi-class trees (Freund and Schapire, 1996).
 
-    Each round grows a classification tree under the weights, whose vote is ln((1 - err) / err). The
-    weights of wrongly predicted rows are multiplied by the exponential of the vote. SAMME differs
-    only by the term ln(K - 1). Hence a tree must be right on more than half of the weight. Training
-    ends if a tree is not, even with all rows and features. If this is the first tree, the committee
-    consists of that tree.
+    Each round grows a classification tree on the weighted rows. The vote of the tree is
+    ln((1 - err) / err), with err its weighted error rate. The weights of wrongly predicted rows are
+    multiplied by the exponential of the vote. SAMME differs only by the term ln(K - 1). Hence a
+    tree must be right on more than half of the weight. Training ends if a tree is not, even with
+    all rows and features. If this is the first tree, the committee consists of that tree.
 
-    There is no `predict_proba`. The loss behind these votes is exp of half the votes for other
-    classes less half the votes for the own class. If K > 2, this loss has no minimum over the
-    scores.
+    There is no `predict_proba`. The loss that these votes lower is exp((V_other - V_own) / 2), with
+    V_own the sum of the votes for the row's class, and V_other that for all other classes. If
+    K > 2, this loss has no minimum over the scores.
 
     Parameters
     ----------

@@ -79,10 +79,11 @@ def mark_leaves(rows, start, stop, leaf):
 def leaf_gradient_sums(probabilities, y, weight, leaf, is_sampled, gradient_sums, hessian_sums):
     """Write the gradient and Hessian sums of each leaf and class: int64 (leaves, K), times 2^30.
 
-    `gradient_sums` is sum w (r - p), and `hessian_sums` is sum w p (1 - p). The sums are over the
-    rows that `is_sampled` bool (n,) marks, or over all rows if `is_sampled` is empty. Numbers are
-    rounded before they are multiplied by the weight, so that a row of weight 2 equals two rows
-    exactly.
+    `gradient_sums` is sum w (r - p), and `hessian_sums` is sum w p (1 - p). w is the weight of a
+    row, p its probability of the class, and r is 1 for its own class `y`, else 0. The sums are over
+    the rows that `is_sampled` bool (n,) marks, or over all rows if `is_sampled` is empty. p and
+    p (1 - p), times 2^30, are rounded to integers before they are multiplied by w, so that a row of
+    weight 2 equals two rows exactly.
     """
     n_classes = probabilities.shape[1]
     gradient_sums[:] = 0

@@ -216,12 +216,12 @@ def test_the_pages_open_once_the_first_records_are_judged():
     class Batch:
         n_predicted = FIRST // 2
 
-    opening = RecordCountObserver(FIRST)
-    opening.on_commit(Batch())
-    assert not opening.opened.is_set()
-    opening.on_commit(Batch())
-    assert opening.opened.is_set()
-    assert RecordCountObserver(0).opened.is_set(), "one that goes on has judged them"
+    counter = RecordCountObserver(FIRST)
+    counter.on_commit(Batch())
+    assert not counter.enough_records.is_set()
+    counter.on_commit(Batch())
+    assert counter.enough_records.is_set()
+    assert RecordCountObserver(0).enough_records.is_set(), "one that goes on has judged them"
 
 
 def test_records_that_somebody_else_brings_are_theirs_to_answer(tmp_path):
