@@ -662,7 +662,7 @@ class StreamLearner:
         started = self.trainer.on_label(row, label)
         if started and self._stacking.vector is not None:
             sample = self._rows.training_sample()
-            self._stacking.train_vector_expert(sample.X, sample.y, sample.weight)
+            self._stacking.train_expert_of_vector_fields(sample.X, sample.y, sample.weight)
         if (young := self._stacking.young) is not None:
             rows = self._rows
             if (since := young.pop_change()) is not None:
@@ -969,7 +969,7 @@ class StreamLearner:
         for row, label in zip(sample.X[newest], sample.y[newest].tolist(), strict=True):
             weight = class_weight_for_label(self.estimator, label, self._rows.counts)
             stacking.learn("", row, label, weight)
-        stacking.train_vector_expert(sample.X, sample.y, sample.weight)
+        stacking.train_expert_of_vector_fields(sample.X, sample.y, sample.weight)
         self._stacking = self._query_controller.stacking = stacking
 
     def deploy(self, committee: "Committee | None") -> tuple[Training, ...]:

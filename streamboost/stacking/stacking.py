@@ -463,7 +463,9 @@ class OnlineStacking:
         own[: len(logs)] = np.exp(logs - logs.max())
         self.young.update_weights(row, own / own.sum(), k)
 
-    def train_vector_expert(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> None:
+    def train_expert_of_vector_fields(
+        self, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None
+    ) -> None:
         """Train the expert of the vector fields, if it is in use, on labelled rows.
 
         The arguments are as in `VectorExpert.train`.

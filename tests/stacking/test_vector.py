@@ -151,7 +151,7 @@ def test_requests_follow_the_vector_expert_while_its_weight_is_the_largest():
     )
     learner._stacking.weights[:] = [2.0, *[0.1] * (len(learner._stacking.names) - 1)]
     sample = learner._rows.training_sample()
-    learner._stacking.train_vector_expert(sample.X, sample.y, sample.weight)
+    learner._stacking.train_expert_of_vector_fields(sample.X, sample.y, sample.weight)
     assert not np.array_equal(
         learner.utility(rows, scored), learner.query_config.compute_utility(own.margins)
     )
