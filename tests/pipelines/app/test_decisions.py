@@ -90,7 +90,7 @@ def test_the_command_line_and_the_api_have_a_pipeline_decide(tmp_path):
         assert "the right decision costs nothing" in refused.json()["detail"]
     assert decided(feed(config, 2_000)) == {"right"}
     _, err = command("control", "p.toml", "decide", "costs.left", code=2)
-    assert "give costs.TRUE.DECIDED=10" in err
+    assert "give costs.TRUE_CLASS.DECIDED_CLASS=10" in err
 
 
 @pytest.mark.parametrize(
