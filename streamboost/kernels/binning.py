@@ -44,26 +44,31 @@ def bin_values(X, cuts, offsets, missing, codes):
 
 
 @kernel
-def choose_cuts(values, cumulated_weight, max_bins, tail_sizes, cuts):
-    """Choose at most `max_bins` - 1 cuts between sorted values; write them and return their number.
+def choose_cuts(values, n_values, cumulated_weight, max_bins, tail_sizes, cuts, n_cuts):
+    """Choose at most `max_bins` - 1 cuts between the sorted values of each of k features.
 
-    Shapes: `values` float32 (m,), ascending, without NaN; `cumulated_weight` float64 (m,), the
-    total weight up to each value; `tail_sizes` int64, the ranks of the tail cuts, counted in
-    distinct values from each end (`Bins.fit`); `cuts` float32 (max_bins - 1,), the output.
+    Shapes: `values` float32 (k, n), whose first `n_values[f]` values of row f are ascending and
+    without NaN; `n_values` int64 (k,); `cumulated_weight` float64 (k, n), the total weight up to
+    each value, or (1, n), if it is equal for all features; `tail_sizes` int64, the ranks of the
+    tail cuts, counted in distinct values from each end (`Bins.fit`). The cuts are written to `cuts`
+    float32 (k, max_bins - 1), their numbers to `n_cuts` int64 (k,).
     """
-    ends, n = np.empty(values.size, np.int64), 0
-    for i in range(values.size - 1):  # the last index of each value except the largest
-        if values[i] != values[i + 1]:
-            ends[n] = i
-            n += 1
-    if n >= max_bins:
-        n = _select_cuts_from_candidates(ends, n, cumulated_weight, max_bins, tail_sizes)
-    for c in range(n):
-        low, high = values[ends[c]], values[ends[c] + 1]
-        middle = np.float32((np.float64(low) + np.float64(high)) / 2.0)
-        # Between neighbouring floats the midpoint rounds to one of them; use the lower one.
-        cuts[c] = low if middle >= high else middle
-    return n
+    ends = np.empty(values.shape[1], np.int64)
+    for f in range(values.shape[0]):
+        weight = cumulated_weight[f if cumulated_weight.shape[0] > 1 else 0, : n_values[f]]
+        n = 0
+        for i in range(n_values[f] - 1):  # the last index of each value except the largest
+            if values[f, i] != values[f, i + 1]:
+                ends[n] = i
+                n += 1
+        if n >= max_bins:
+            n = _select_cuts_from_candidates(ends, n, weight, max_bins, tail_sizes)
+        for c in range(n):
+            low, high = values[f, ends[c]], values[f, ends[c] + 1]
+            middle = np.float32((np.float64(low) + np.float64(high)) / 2.0)
+            # Between neighbouring floats the midpoint rounds to one of them; use the lower one.
+            cuts[f, c] = low if middle >= high else middle
+        n_cuts[f] = n
 
 
 @kernel

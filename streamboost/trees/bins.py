@@ -23,6 +23,9 @@ five-fold cross-validation on training halves, they gave no better accuracy."""
 _LEAST_BINS = 64  # least number of bins if it depends on the number of rows
 _ROWS_PER_BIN = 125
 
+_SORTED_AT_ONCE = 2**17
+"""Number of values that are sorted at once, of several columns if these are short."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bins:
@@ -72,27 +75,22 @@ class Bins:
             max_bins = min(max(_LEAST_BINS, len(X) // _ROWS_PER_BIN), MAX_BINS)
         if not 2 <= max_bins <= MAX_BINS:
             raise ConfigurationError(f"max_bins={max_bins}: must be between 2 and {MAX_BINS}")
-        cuts, categories = [], {}
         missing = np.zeros(X.shape[1], dtype=bool)
-        even = bool((weight == weight[0]).all())
-        count, room = np.arange(1.0, len(X) + 1), np.empty(max_bins - 1, dtype=np.float32)
-        # One column at a time, as the sort order of all columns would be twice the size of X.
-        for f in range(X.shape[1]):
+        cuts = [np.zeros(0, dtype=np.float32)] * X.shape[1]
+        categories = {}
+        for f in () if categorical is None else np.flatnonzero(categorical).tolist():
             column = np.ascontiguousarray(X[:, f])
-            if categorical is not None and categorical[f]:
-                missing[f] = not (column >= 0).all()
-                categories[f] = CategoryBins.fit(column, weight)
-                cuts.append(np.zeros(0, dtype=np.float32))
-                continue
-            present = len(column) - np.count_nonzero(np.isnan(column))
-            missing[f] = present < len(column)
-            if even:  # a sort of values is about thirty times faster than an argsort
-                values, mass = np.sort(column)[:present], count[:present]  # NaN last
-            else:
-                order = np.argsort(column, kind="stable")[:present]
-                values, mass = column[order], np.cumsum(weight[order])
-            n_cuts = choose_cuts(values, mass, max_bins, _TAILS, room)
-            cuts.append(room[:n_cuts].copy())
+            missing[f] = not (column >= 0).all()
+            categories[f] = CategoryBins.fit(column, weight)
+        numeric = np.array([f for f in range(X.shape[1]) if f not in categories], dtype=np.int64)
+        # Some columns at a time, as the sort order of all columns would be twice the size of X.
+        step = max(_SORTED_AT_ONCE // max(len(X), 1), 1)
+        for start in range(0, len(numeric), step):
+            features = numeric[start : start + step]
+            found, n_values = _cuts_of_columns(X[:, features].T, weight, max_bins)
+            missing[features] = n_values < len(X)
+            for f, own in zip(features.tolist(), found, strict=True):
+                cuts[f] = own
         return cls(cuts, missing, categories)
 
     @property
@@ -128,3 +126,23 @@ class Bins:
         The cuts of feature f are `cuts[offsets[f]:offsets[f + 1]]`.
         """
         return np.concatenate(self.cuts), np.cumsum([0, *map(len, self.cuts)])
+
+
+def _cuts_of_columns(
+    columns: np.ndarray, weight: np.ndarray, max_bins: int
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return the cuts of each of k features, and their numbers of values, int64 (k,).
+
+    `columns` (k, n) has the values, NaN where missing, and `weight` (n,) those of the rows.
+    """
+    n_values = columns.shape[1] - np.isnan(columns).sum(axis=1)
+    if (weight == weight[0]).all():  # a sort of values is about thirty times faster than an argsort
+        values, mass = np.sort(columns, axis=1), np.arange(1.0, len(weight) + 1)[None]  # NaN last
+    else:
+        order = np.argsort(columns, axis=1, kind="stable")
+        values = np.take_along_axis(columns, order, axis=1)
+        mass = np.cumsum(weight[order], axis=1)
+    cuts = np.empty((len(columns), max_bins - 1), dtype=np.float32)
+    n_cuts = np.empty(len(columns), dtype=np.int64)
+    choose_cuts(values, n_values, mass, max_bins, _TAILS, cuts, n_cuts)
+    return [own[:n].copy() for own, n in zip(cuts, n_cuts.tolist(), strict=True)], n_values

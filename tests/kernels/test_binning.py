@@ -44,9 +44,13 @@ def plain_cuts(values, mass, max_bins):
 def test_cuts_are_the_plain_ones(n, max_bins):
     rng = np.random.default_rng(n)
     near = 1 + rng.integers(0, 9, n) * np.finfo(np.float32).eps  # neighbouring floats among them
-    for values in (rng.standard_normal(n), rng.integers(0, 90, n), rng.random(n) ** 20, near):
-        values = np.sort(values.astype(np.float32))
-        mass = np.cumsum(rng.random(n) + 0.1)
-        cuts = np.empty(max_bins - 1, np.float32)
-        n_cuts = choose_cuts(values, mass, max_bins, _TAILS, cuts)
-        np.testing.assert_array_equal(cuts[:n_cuts], plain_cuts(values, mass, max_bins))
+    made = rng.standard_normal(n), rng.integers(0, 90, n), rng.random(n) ** 20, near
+    values = np.sort(np.array(made, dtype=np.float32), axis=1)
+    n_values = np.array([n, n // 2, n, max(n - 1, 0)])  # what follows is missing
+    mass = np.cumsum(rng.random((4, n)) + 0.1, axis=1)
+    for weight in (mass, mass[:1]):
+        cuts, n_cuts = np.empty((4, max_bins - 1), np.float32), np.empty(4, np.int64)
+        choose_cuts(values, n_values, weight, max_bins, _TAILS, cuts, n_cuts)
+        for f, own in enumerate(np.broadcast_to(weight, values.shape)):
+            expected = plain_cuts(values[f, : n_values[f]], own[: n_values[f]], max_bins)
+            np.testing.assert_array_equal(cuts[f, : n_cuts[f]], expected)
