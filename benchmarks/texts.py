@@ -20,7 +20,9 @@ records. The peers, in the same run, request the same number of labels:
 
 - streamboost on the words, on the embeddings as a vector field, and on both;
 - multinomial logistic regression of scikit-learn on the embeddings (`C=10`), trained on all labels
-  so far whenever a batch brings labels, which are requested at random or by margin.
+  so far whenever a batch brings labels, which are requested at random or by margin (small-text's
+  `BreakingTies`), or by small-text's `EmbeddingKMeans` and `GreedyCoreset` from the newest 100
+  records.
 """
 
 import argparse
@@ -40,7 +42,8 @@ from streamboost import QueryConfig, StreamLearner
 from streamboost.encoders import SentenceEncoders
 from streamboost.features import Features
 
-BATCH, LATE = 10, 100
+BATCH, LATE, POOL = 10, 100, 100
+SMALL_TEXT = {"k-means": "EmbeddingKMeans", "core-set": "GreedyCoreset"}
 WORDNET = Path("/usr/share/wordnet")
 SECTIONS, PHRASES = 80, 100
 FILES, GLOSSES = 40, 200
@@ -145,11 +148,12 @@ def ours(texts, X, y, budget, seed, kind):
     return right
 
 
-def logistic(X, y, budget, seed, by_margin):
-    """Return which records logistic regression predicted right."""
+def logistic(X, y, budget, seed, kind):
+    """Return which records logistic regression predicted right; `kind` chooses what it requests."""
     from sklearn.linear_model import LogisticRegression
 
     rng = np.random.default_rng(seed)
+    size = POOL if kind in SMALL_TEXT else BATCH
     right, waiting, known, tokens, model = np.zeros(len(y), dtype=bool), [], [], 0.0, None
     for start in range(0, len(y), BATCH):
         new = []
@@ -159,19 +163,34 @@ def logistic(X, y, budget, seed, by_margin):
         here = np.arange(start, min(start + BATCH, len(y)))
         if new and len(set(y[known])) > 1:
             model = LogisticRegression(C=10.0, max_iter=200, tol=1e-3).fit(X[known], y[known])
-        margins = rng.random(len(here))
         if model is not None:
-            scores = model.predict_proba(X[here])
-            right[here] = model.classes_[scores.argmax(axis=1)] == y[here]
-            if by_margin:
-                best = np.sort(scores, axis=1)
-                margins = best[:, -1] - best[:, -2]
-        tokens += budget * len(here)
-        n = int(tokens)
+            right[here] = model.predict(X[here]) == y[here]
+        if (start + BATCH) % size:
+            continue
+        pool = np.arange(start + BATCH - size, here[-1] + 1)
+        tokens += budget * len(pool)
+        n = min(int(tokens), len(pool))
         tokens -= n
         if n:
-            waiting.append((start + LATE, here[np.argsort(margins)[:n]].tolist()))
+            waiting.append((start + LATE, choose(kind, model, X, pool, known, n, rng)))
     return right
+
+
+def choose(kind, model, X, pool, known, n, rng):
+    """Return the indices of the `n` records of `pool` to request, as a list."""
+    if kind in SMALL_TEXT:
+        import small_text
+
+        strategy = getattr(small_text, SMALL_TEXT[kind])()
+        labelled = np.array(known, dtype=int)
+        return strategy.query(
+            None, X, pool, labelled, None, n, embeddings=X[[*pool, *known]]
+        ).tolist()
+    margins = rng.random(len(pool))
+    if kind == "margin" and model is not None:
+        best = np.sort(model.predict_proba(X[pool]), axis=1)
+        margins = best[:, -1] - best[:, -2]
+    return pool[np.argsort(margins)[:n]].tolist()
 
 
 def main():
@@ -183,7 +202,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--records", type=int)
     parser.add_argument(
-        "--kinds", nargs="+", default=["words", "vector", "both", "random", "margin"]
+        "--kinds", nargs="+", default=["words", "vector", "both", "random", "margin", *SMALL_TEXT]
     )
     options = parser.parse_args()
     console = Console()
@@ -201,8 +220,8 @@ def main():
                 for seed in range(options.seeds):
                     order = np.random.default_rng(seed).permutation(len(texts))[: options.records]
                     own = [texts[i] for i in order], X[order], labels[order]
-                    if kind in ("random", "margin"):
-                        right = logistic(*own[1:], budget, seed, kind == "margin")
+                    if kind in ("random", "margin", *SMALL_TEXT):
+                        right = logistic(*own[1:], budget, seed, kind)
                     else:
                         right = ours(*own, budget, seed, kind)
                     found.append(100 * right[len(right) // 2 :].mean())
