@@ -6,7 +6,7 @@ or in a replay.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -538,6 +538,24 @@ class Pipeline:
         if features is not None and records.values is not None:
             records = replace(records, X=features.encode_arrivals(records.values))
         return records, self.learner.add_label_lags(records.X)
+
+    @property
+    def can_encode_ahead(self) -> bool:
+        """Whether texts can be encoded before the step of their batch: vectors are cached."""
+        features = self.learner.features
+        has_transformer = self.models is not None and self.models.transformer is not None
+        return features is not None and features.caches_vectors and not has_transformer
+
+    def encode_ahead(self, inputs: BatchInputs) -> None:
+        """Encode the texts of a batch, so that its step finds their vectors in the cache.
+
+        May be called on another thread. Errors are left to the step.
+        """
+        features = self.learner.features
+        with suppress(Exception):
+            records, _ = self.schema.decode(inputs.records)
+            if features is not None and records.values is not None:
+                features.cache_vectors(records.values)
 
     def _transform_records(self, records: Records) -> Records:
         """Return records after the transformer; without a transformer, the records unchanged."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import Position, Transaction
@@ -97,6 +97,8 @@ class Runner:
         self._pipelined_commits = pipelined_commits
         self._commits = BackgroundExecutor("commit", inline=not pipelined_commits)
         self._pending_commit: tuple[StepResult, Action, Action, bool] | None = None
+        self._encoding = BackgroundExecutor("encode")
+        self._ahead: _BatchAhead | None = None
         self._attempted, self._had_room = 0, True
         self._checkpoint_every = checkpoint_every
         self._kept_positions: deque[Mapping[str, Position]] = deque(maxlen=KEPT)
@@ -114,14 +116,17 @@ class Runner:
         """
         self.is_running = True
         self.pipeline.on_stage_end = self.stage_timer.on_stage_end
-        with closing(self.backlog), closing(self._commits):
-            while not self.stop.requested:
+        with closing(self.backlog), closing(self._commits), closing(self._encoding):
+            while self._ahead is not None or not self.stop.requested:
                 self._run_observers_between_batches()
                 self.stage_timer.begin_batch()
-                inputs = self._poll_until_success()
+                inputs = self._take_batch_ahead() or self._poll_until_success()
                 self.backlog.update(self._kept_positions[0] if self._kept_positions else None)
                 if inputs is not None:
                     self.stage_timer.on_stage_end("poll")
+                    self._poll_ahead()
+                    commands = validate_commands(self.pipeline, inputs.commands, self.notify_error)
+                    inputs = replace(inputs, commands=commands)
                     self.commit(self.step(inputs, self._trainer.finished_committee()))
                     self.checkpoint_if_due()
                 elif self._pending_commit is not None:
@@ -131,6 +136,46 @@ class Runner:
                 else:
                     self.stop.wait(self.poll_interval)
             self.await_commit()
+
+    def _poll_ahead(self) -> None:
+        """Poll the batch after the polled one, and start to encode its texts on another thread.
+
+        This happens only if sentence encoders cache their vectors and more records are unread, but
+        not before a checkpoint is due. Errors are left to the next regular poll.
+        """
+        next_batch = self.pipeline.sequence + 1
+        if (
+            next_batch - self._attempted >= self._checkpoint_every
+            or not self._pipelined_commits
+            or not self.pipeline.can_encode_ahead
+            or "records" in self.intake.short
+            or self.stop.requested
+        ):
+            return
+        before = self._source_state()
+        try:
+            with self.stop.interruptible():
+                inputs = self.intake.poll(has_room=self._has_room_for_labels())
+        except ConnectorError:
+            return
+        if inputs is not None:
+            end = self._encoding.submit(partial(self.pipeline.encode_ahead, inputs))
+            self._ahead = _BatchAhead(inputs, before, end)
+
+    def _take_batch_ahead(self) -> BatchInputs | None:
+        """Return the batch that was polled ahead, once its texts are encoded; None without one."""
+        if self._ahead is None:
+            return None
+        self._ahead.await_encoding()
+        inputs = self._ahead.inputs
+        self._ahead, self.is_committed = None, False
+        return inputs
+
+    def _source_state(self) -> dict[str, Any]:
+        """Return the positions and bookmarks of the sources, without the batch polled ahead."""
+        if self._ahead is not None:
+            return self._ahead.before
+        return {"positions": self.intake.positions(), "bookmarks": self.intake.bookmarks()}
 
     def step(self, inputs: BatchInputs, trained_committee: Committee | None) -> StepResult:
         """Process one batch; a `trained_committee` from a background training is deployed first."""
@@ -153,7 +198,7 @@ class Runner:
         self.await_commit()
         what = (
             effects.messages.messages_by_sink(self.outputs),
-            self.intake.positions(),
+            self._source_state()["positions"],
             effects.journal,
         )
         attempt = partial(self.transaction.commit, effects.sequence, *what)
@@ -229,12 +274,7 @@ class Runner:
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the pipeline state, with positions, bookmarks and identities of the sources."""
         arrays, manifest = self.pipeline.snapshot()
-        kept = {
-            "positions": self.intake.positions(),
-            "bookmarks": self.intake.bookmarks(),
-            "identities": self.identities,
-        }
-        return arrays, manifest | kept
+        return arrays, manifest | self._source_state() | {"identities": self.identities}
 
     def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
         """Restore the state of a snapshot, and seek the sources to its positions."""
@@ -265,8 +305,8 @@ class Runner:
                 return (
                     self.intake.build_empty_batch() if self._trainer.finished_committee() else None
                 )
-            commands = validate_commands(self.pipeline, inputs.commands, self.notify_error)
-            return replace(inputs, commands=commands)
+            self.is_committed = False
+            return inputs
         return None
 
     def _has_room_for_labels(self) -> bool:
@@ -325,3 +365,12 @@ class Runner:
     @property
     def _trainer(self) -> Trainer:
         return self.pipeline.learner.trainer
+
+
+class _BatchAhead(NamedTuple):
+    """A batch that was polled before the step of the batch before it."""
+
+    inputs: BatchInputs
+    before: dict[str, Any]
+    """Positions and bookmarks of the sources before its poll."""
+    await_encoding: Action

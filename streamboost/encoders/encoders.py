@@ -21,10 +21,12 @@ class SentenceEncoder(Protocol):
     ----------
     size : length of a vector
     digest : SHA-256 (hex) of the encoder's files; None if they are unknown
+    caches_vectors : whether the vectors of the newest texts are cached
     """
 
     size: int
     digest: str | None
+    caches_vectors: bool
 
     def encode(self, texts: list[str]) -> NDArray[np.float32]:
         """Return the vectors of `texts`, float32 (n, size); NaN for a text without a vector."""

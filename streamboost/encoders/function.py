@@ -62,6 +62,7 @@ class FunctionEncoder:
     """
 
     digest: str | None = None
+    caches_vectors = False
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name = name

@@ -52,6 +52,8 @@ class OnnxEncoder:
         If a package is not installed, or a file is invalid.
     """
 
+    caches_vectors = True
+
     def __init__(self, name: str, model: Path, tokenizer: Path, threads: int) -> None:
         self._name = name
         self._reduced = name, model, threads
@@ -88,7 +90,7 @@ class OnnxEncoder:
 
         Equal texts are encoded once. The vectors of the newest texts are cached.
         """
-        keys = [hashlib.blake2b(text.encode(), digest_size=16).digest() for text in texts]
+        keys = [_text_key(text) for text in texts]
         with self._caching:
             vectors = {key: self._cache[key] for key in keys if key in self._cache}
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in vectors}
@@ -123,6 +125,10 @@ class OnnxEncoder:
         if not np.isfinite(length) or length == 0.0:
             return np.full(len(vector), np.nan, dtype=np.float32)
         return np.asarray(vector / length, dtype=np.float32)
+
+
+def _text_key(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
 def load_onnx_encoder(name: str, path: Path, threads: int) -> OnnxEncoder:

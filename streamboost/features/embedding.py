@@ -92,27 +92,41 @@ class EmbeddingEncoder(VectorEncoder):
         ConfigurationError
             If the sentence encoder fails.
         """
-        rows, texts, n_unreadable = [], [], 0
-        for row, value in enumerate(values):
-            given = value[self._place]
-            if is_missing(given):
-                continue
-            if isinstance(given, str):
-                rows.append(row)
-                # A lone surrogate, which JSON allows, is not valid in UTF-8.
-                texts.append(given[:LONGEST].encode("utf-8", "replace").decode())
-            else:
-                n_unreadable += self._counts_unreadable
-        if texts:
-            try:
-                vectors = self.encoder.encode(texts)
-            except ConfigurationError as error:
-                if str(error).startswith("field "):
-                    raise
-                raise ConfigurationError(f"field {self._field_name!r}: {error}") from error
+        rows, vectors = self.encode_texts(values)
+        given = [value[self._place] for value in values]
+        n_unreadable = 0
+        if self._counts_unreadable:
+            n_unreadable = sum(not is_missing(one) and not isinstance(one, str) for one in given)
+        if rows:
             X[np.ix_(rows, self.columns)] = vectors
             n_unreadable += int(np.isnan(vectors[:, 0]).sum())
         return Counter({self._field_name: n_unreadable}) if n_unreadable else Counter()
+
+    @property
+    def caches_vectors(self) -> bool:
+        """Whether the sentence encoder caches the vectors of texts."""
+        return self.encoder.caches_vectors
+
+    def encode_texts(self, values: Sequence[Values]) -> tuple[list[int], np.ndarray]:
+        """Return the indices of the m records with a text, and its vectors, float32 (m, size).
+
+        Raises
+        ------
+        ConfigurationError
+            If the sentence encoder fails.
+        """
+        given = [value[self._place] for value in values]
+        rows = [i for i, one in enumerate(given) if isinstance(one, str) and not is_missing(one)]
+        # A lone surrogate, which JSON allows, is not valid in UTF-8.
+        texts = [given[i][:LONGEST].encode("utf-8", "replace").decode() for i in rows]
+        if not texts:
+            return rows, np.empty((0, len(self.columns)), dtype=np.float32)
+        try:
+            return rows, self.encoder.encode(texts)
+        except ConfigurationError as error:
+            if str(error).startswith("field "):
+                raise
+            raise ConfigurationError(f"field {self._field_name!r}: {error}") from error
 
     def refuse_other_encoder(self) -> None:
         """Raise StateError if the encoder's files are not those of the restored state."""

@@ -186,6 +186,24 @@ class Features:
                 self.unreadable.update(unreadable)
         return X
 
+    @property
+    def caches_vectors(self) -> bool:
+        """Whether a text field has a sentence encoder that caches the vectors of texts."""
+        return any(encoder.caches_vectors for encoder in self._embedding_encoders())
+
+    def cache_vectors(self, values: Sequence[Values]) -> None:
+        """Encode the texts of records, given their `values`, with the encoders that cache vectors.
+
+        May be called on another thread.
+        """
+        values = self._append_missing_values(values)
+        for encoder in self._embedding_encoders():
+            if encoder.caches_vectors:
+                encoder.encode_texts(values)
+
+    def _embedding_encoders(self) -> list[EmbeddingEncoder]:
+        return [one for one in self._encoders.values() if isinstance(one, EmbeddingEncoder)]
+
     def observe(self, values: Values) -> None:
         """Update the encoders with an arriving record, whose row `encode` has already computed."""
         values = self._append_missing_values([values])[0]

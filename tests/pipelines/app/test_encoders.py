@@ -4,18 +4,23 @@ import json
 import re
 import shutil
 import sys
+from collections import Counter
 from contextlib import closing
+from threading import current_thread
 
 import numpy as np
 import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSource
+from streamboost.encoders.onnx import OnnxEncoder, _text_key
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.pipelines.app.check import check_pipeline
 from streamboost.pipelines.app.export import export
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import load
+from streamboost.pipelines.runner.pipeline import Pipeline
+from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.service.scoring import CheckpointScorer
 from streamboost.pipelines.state.folder import State
 from tests.encoders import minilm, tiny
@@ -232,6 +237,46 @@ def test_check_measures_the_encoder(pipeline):
     (found,) = [part for part in check_pipeline(load(file)) if part.part == "encoders"]
     assert not found.ok
     assert "has no model.onnx: name the file of the model" in found.text
+
+
+def test_texts_are_encoded_before_the_step_of_their_batch(pipeline, monkeypatch):
+    encode, by_thread = OnnxEncoder.encode, Counter()
+
+    def count(self, texts):
+        missing = sum(_text_key(text) not in self._cache for text in texts)
+        by_thread[current_thread().name] += missing
+        return encode(self, texts)
+
+    monkeypatch.setattr(OnnxEncoder, "encode", count)
+    file = pipeline()
+    newest = run(load(file), until_idle=True)
+    # The first batch, and each after a checkpoint, are encoded by the step.
+    assert by_thread["encode"] > 2 * by_thread["MainThread"] > 0
+    monkeypatch.setattr(Pipeline, "can_encode_ahead", False)
+    other = shutil.copytree(file.parent, file.parent / "other") / "p.toml"
+    shutil.rmtree(other.parent / "state")
+    assert run(load(other), until_idle=True) == newest
+    assert stream(other, "predictions") == stream(file, "predictions")
+
+
+@pytest.mark.parametrize("place", [(Pipeline, "step"), (Runner, "_run_observers_between_batches")])
+def test_error_with_a_batch_polled_ahead_loses_no_record(pipeline, monkeypatch, place):
+    file, calls = pipeline(), []
+    with monkeypatch.context() as patch:
+        original = getattr(*place)
+
+        def fail(self, *args):
+            calls.append(self)
+            if len(calls) == 7:
+                raise RuntimeError("fails")
+            return original(self, *args)
+
+        patch.setattr(*place, fail)
+        with pytest.raises(RuntimeError, match="fails"):
+            run(load(file), until_idle=True)
+    newest = run(load(file), until_idle=True)
+    assert [p["id"] for p in stream(file, "predictions")] == [str(i) for i in range(200)]
+    assert f"batches 1 to {newest} replayed: bit for bit" in verify_replay(load(file))
 
 
 @pytest.mark.slow
