@@ -21,6 +21,7 @@ from streamboost.pipelines.app import connect
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.distributed.topics import scoring_log_topic
 from streamboost.pipelines.state.folder import State
+from tests.encoders import tiny
 from tests.waiting import until
 
 FILE = """
@@ -31,8 +32,8 @@ checkpoint_every = 20
 batch_records = 50
 {pipeline}
 [schema]
-numeric = ["a", "b", "c", "d"]
 {schema}
+{features}
 [kafka]
 bootstrap_servers = "{servers}"
 session_timeout_ms = 6000
@@ -57,7 +58,15 @@ SESSION, TRANSACTION = 6.0, 10.0
 class Apart:
     """A pipeline with distributed scoring: its topics, its file in `folder`, and its processes."""
 
-    def __init__(self, folder, servers, partitions=6, pipeline="", schema="", query=""):
+    def __init__(
+        self, folder, servers, partitions=6, pipeline="", schema="", query="", encoder=None
+    ):
+        features = 'numeric = ["a", "b", "c", "d"]'
+        if encoder is not None:  # each record also has a text
+            numbers = "".join(f'{name} = "number"\n' for name in "abcd")
+            note = f'note = {{ type = "text", encoder = "{encoder}" }}'
+            features = f"[schema.fields]\n{numbers}{note}"
+        self._has_notes = encoder is not None
         self.name, self.cluster = f"distributed.{time.time_ns()}", KafkaCluster(servers)
         self.partitions = self.first_partitions = partitions
         self.file = folder / "p.toml"
@@ -67,6 +76,7 @@ class Apart:
                 servers=servers,
                 pipeline=pipeline,
                 schema=schema,
+                features=features,
                 query=query,
                 budget=BUDGET,
                 burst=BURST,
@@ -102,7 +112,10 @@ class Apart:
         for x in self._rng.normal(size=(n, 4)).round(3).tolist():
             id_ = str(self.sent)
             self.truth[id_] = "ab"[x[0] + x[1] > 0]
-            record = json.dumps({"id": id_, **dict(zip("abcd", x, strict=True))}).encode()
+            fields = {"id": id_, **dict(zip("abcd", x, strict=True))}
+            if self._has_notes:
+                fields["note"] = " ".join(self._rng.choice(tiny.WORDS, 3).tolist())
+            record = json.dumps(fields).encode()
             partition = self.sent % (partitions or self.partitions)
             # One that waits for its broker is sent when that is back, and once.
             self._producer.send(f"{self.name}.records", record, partition=partition)

@@ -14,6 +14,7 @@ from kafka.errors import KafkaError
 
 from streamboost.connectors.kafka.admin import add_partitions
 from streamboost.pipelines.distributed.topics import scoring_log_topic
+from tests.encoders import tiny
 from tests.pipelines.killing import KILLS, verified
 from tests.pipelines.scored_distributed import (
     SESSION,
@@ -151,7 +152,8 @@ def test_after_kills_stops_and_partitions_that_join_nothing_is_lost_or_doubled(
     tmp_path, kafka_servers, request
 ):
     broker = request.getfixturevalue("broker") if "127.0.0.1" in kafka_servers else None
-    world, over = Apart(tmp_path, kafka_servers), threading.Event()
+    encoder = tiny.write_encoder(tmp_path / "model")
+    world, over = Apart(tmp_path, kafka_servers, encoder=encoder), threading.Event()
     feeder = threading.Thread(target=feeding, args=(world, over), daemon=True)
     try:
         chaos = Chaos(world, broker, KILLS)
