@@ -94,9 +94,10 @@ class QueryController:
         self._rescore_stored_records(committee)
         utility = self.arrival_utilities(X, scored, committee)
         if sure is None:
-            cold = self._selects_at_random(committee)
+            vectors = None if self.uses_external_scores else self.stacking.vectors(X)
+            cold = self._selects_at_random(committee, has_vectors=vectors is not None)
             requests = self._querier.select_requests(
-                ids, X, utility, top_probabilities(scored), cold=cold
+                ids, X, utility, top_probabilities(scored), cold=cold, vectors=vectors
             )
         else:
             sure = np.maximum(sure, _LEAST_SURE)
@@ -208,22 +209,27 @@ class QueryController:
                 return True
         return False
 
-    def _selects_at_random(self, committee: "Committee | None") -> bool:
-        """Return whether to select records at random instead of by utility.
+    def _selects_at_random(self, committee: "Committee | None", has_vectors: bool = False) -> bool:
+        """Return whether to select records at random, or by their vectors, instead of by utility.
 
         Without a committee there are no utilities to rank by. With a budget of 5 % or more, two
         random labels per class are affordable before the margins of a young committee decide; with
-        less, they would cost more than they gain. Pending requests count.
+        less, they would cost more than they gain. Two labels per class that are selected by vectors
+        are worth their cost with any budget. Pending requests count.
         """
+        missing = self._n_missing_labels if has_vectors else self.n_missing_random_labels
         return (
             committee is None and not self.uses_external_scores
-        ) or self.n_missing_random_labels > self.ledger.pending
+        ) or missing > self.ledger.pending
 
     @property
     def n_missing_random_labels(self) -> int:
         """Number of labels still to request at random; 0 or negative if there are enough."""
-        if self.config.budget_share < _RANDOM_START:
-            return 0
+        return 0 if self.config.budget_share < _RANDOM_START else self._n_missing_labels
+
+    @property
+    def _n_missing_labels(self) -> int:
+        """Number of labels until there are two per known class; 0 or negative if there are."""
         return 2 * len(self._rows.counts) - self._rows.total
 
     def _rescore_stored_records(self, committee: "Committee | None") -> None:

@@ -8,12 +8,14 @@ import numpy as np
 
 from streamboost.errors import ConfigurationError
 from streamboost.query.config import QueryConfig, Requests
+from streamboost.query.coverage import CoverageRanker
 from streamboost.query.pool import Pool
 from streamboost.query.sampler import OnePerStratumSampler, SizeMeasure
 from streamboost.query.selection import EvenSpending, make_selection_rule
 from streamboost.query.settings import check_integer
 from streamboost.query.token_bucket import Ledger, TokenBudget
 from streamboost.query.window import UtilityWindow
+from streamboost.storage import select_prefix
 
 __all__ = ["Querier"]
 
@@ -68,6 +70,7 @@ class Querier:
         self._densities = SizeMeasure(float(strategy.budget_share))
         self._pool = Pool(strategy.window) if strategy.mode == "pool" else None
         self._window = self._pool if self._pool is not None else UtilityWindow(strategy.window)
+        self._coverage = CoverageRanker()
         self._even_spending = EvenSpending(float(strategy.budget_share))
         self._selection = make_selection_rule(strategy.selection)
         self._draws, self._places, self._tie_rng = (
@@ -98,6 +101,7 @@ class Querier:
         sure: np.ndarray | None = None,
         *,
         cold: bool,
+        vectors: np.ndarray | None = None,
         by_rank_too: bool = True,
     ) -> Requests:
         """Decide which of the arriving records to request; return the requests.
@@ -114,14 +118,24 @@ class Querier:
         sure
             float64 (n,), the probability of each predicted label; None if not available.
         cold
-            Whether to request at random, because there are no useful utilities yet.
+            Whether to request at random or by `vectors`, because there are no useful utilities yet.
+        vectors
+            (n, d), the values of the records' vector fields; None without vector fields.
         by_rank_too
             Whether inclusion probabilities depend on the utility in addition to `sure`.
         """
         draws = self._draws.random(len(ids))  # one number per record, used or not
         if isinstance(self.budget, OnePerStratumSampler):
             return self._sample_by_probability(
-                self.budget, ids, X, utility, sure, draws, cold=cold, by_rank_too=by_rank_too
+                self.budget,
+                ids,
+                X,
+                utility,
+                sure,
+                draws,
+                cold=cold,
+                vectors=vectors,
+                by_rank_too=by_rank_too,
             )
         requests = _RequestBuilder()
         if self._pool is not None:
@@ -140,6 +154,7 @@ class Querier:
         draws: np.ndarray,
         *,
         cold: bool,
+        vectors: np.ndarray | None,
         by_rank_too: bool,
     ) -> Requests:
         """Return requests for a random sample of the arriving records.
@@ -154,7 +169,10 @@ class Querier:
             )
         if by_rank:
             self._window.extend(X, utility)
-        chosen, inclusion_probabilities = strata.sample(density, draws)
+        if by_rank and cold and vectors is not None and self.config.budget_share < 1:
+            chosen, inclusion_probabilities = self._sample_by_coverage(strata, vectors, draws)
+        else:
+            chosen, inclusion_probabilities = strata.sample(density, draws)
         return Requests(
             ids=[ids[i] for i in chosen],
             utility=utility[chosen],
@@ -163,6 +181,20 @@ class Querier:
             selected=np.ones(len(chosen), dtype=bool),
             inclusion_probabilities=inclusion_probabilities,
         )
+
+    def _sample_by_coverage(
+        self, strata: OnePerStratumSampler, vectors: np.ndarray, draws: np.ndarray
+    ) -> tuple[list[int], np.ndarray]:
+        """Select records with `vectors` (n, d) one by one; the results are those of `sample`."""
+        chosen, inclusion_probabilities = [], np.empty(len(vectors))
+        for i, vector in enumerate(vectors):
+            ranks = self._coverage.rank(vector, strata.n_complete_strata)
+            density = self._densities.relative_probabilities(ranks, None)
+            found, inclusion_probabilities[i : i + 1] = strata.sample(density, draws[i : i + 1])
+            if found:
+                chosen.append(i)
+                self._coverage.add_request(vector, strata.n_complete_strata)
+        return chosen, inclusion_probabilities
 
     def request_from_pool(self, n: int, *, cold: bool) -> Requests:
         """Request the `n` pool records of highest utility, or fewer if tokens do not suffice.
@@ -280,6 +312,7 @@ class Querier:
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         version, arrays = self._window.state()
+        coverage, vectors = self._coverage.state()
         state = {
             "budget": self.budget.state(),
             "draws": self._draws.bit_generator.state,
@@ -287,10 +320,11 @@ class Querier:
             "lots": self._tie_rng.bit_generator.state,
             "selection": self._selection.memory if self._selection is not None else 0.0,
             "doubt": self._densities.state(),
+            "coverage": coverage,
             "window_version": version,
             "pool": self._pool.ids() if self._pool is not None else [],
         }
-        return state, arrays
+        return state, arrays | {f"coverage.{name}": array for name, array in vectors.items()}
 
     def resume(self, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """Set the state to one that `state` returned for a querier with an equal strategy."""
@@ -301,6 +335,8 @@ class Querier:
         if self._selection is not None:
             self._selection.memory = state["selection"]
         self._densities.resume(state["doubt"])
+        if state["coverage"]["seen"]:
+            self._coverage.resume(state["coverage"], select_prefix(arrays, "coverage."))
         self._window.resume(state["window_version"], arrays)
         if self._pool is not None:
             self._pool.set_ids(state["pool"])

@@ -103,6 +103,11 @@ class OnePerStratumSampler(TokenBucket):
         """Number of labels that can be requested now."""
         return self._balance / self._unit - self._discarded - self.requests
 
+    @property
+    def n_complete_strata(self) -> int:
+        """Number of complete strata, each of which has one requested record."""
+        return int(self._spent)
+
     def count_external(self, records: int, requests: int, audits: int) -> None:
         """Count records and requests of other processes, which spend their own tokens.
 

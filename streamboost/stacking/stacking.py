@@ -327,6 +327,10 @@ class OnlineStacking:
             else self._correction.correct_committee(committee) or committee
         )
 
+    def vectors(self, X: np.ndarray) -> np.ndarray | None:
+        """Return the columns of the vector fields in `X` (n, D), or None without such fields."""
+        return None if self.vector is None else X[:, self.vector.columns()]
+
     def vector_scores(self, committee: "Committee", X: np.ndarray) -> Scored | None:
         """Return the vector expert's own predictions for `X` (n, D), or None.
 

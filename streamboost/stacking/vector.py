@@ -72,14 +72,17 @@ class VectorExpert(Expert):
         self._weights = np.zeros((1, 0), dtype=np.float32)  # (columns + 1, classes)
         self._classes: list[Label] = []
 
+    def columns(self) -> np.ndarray:
+        """Return the indices of the vector fields' columns in the rows, int64."""
+        columns = [column for field in self._features.vector_columns for column in field]
+        return np.array(columns, dtype=np.int64) + self._n_before
+
     def train(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> None:
         """Train on rows `X` (n, D) with labels `y` (n,) and weights `weight` (n,); None: all 1."""
         newest = slice(max(len(y) - _MOST_ROWS, 0), None)
         X, labels = X[newest], y[newest].tolist()
-        fields = self._features.vector_columns
-        self._sizes = [len(field) for field in fields]
-        columns = [column for field in fields for column in field]
-        self._columns = np.array(columns, dtype=np.int64) + self._n_before
+        self._sizes = [len(field) for field in self._features.vector_columns]
+        self._columns = self.columns()
         vectors = X[:, self._columns]
         use = ~np.isnan(vectors).all(axis=1)
         share = np.ones(len(X)) if weight is None else weight[newest]
