@@ -1,7 +1,6 @@
 """Coverage sampling: ranks records with vectors before the model's utilities are useful."""
 
 from collections import deque
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ class CoverageRanker:
         """Add an arriving record; return its rank interval, float64 (1, 2), as `RankedBatch.ranks`.
 
         `vector` (d,) may have missing values, NaN, which count as 0. `n_strata` is the number of
-        complete strata. If the length of the vectors has changed, the ranker starts anew.
+        complete strata. If the length of the vectors has changed, the state is reset.
         """
         vector = _normalized(vector)
         if self._recent.shape[1] != len(vector):
@@ -71,28 +70,29 @@ class CoverageRanker:
         """Add a requested record, which counts as soon as `stratum` is complete."""
         self._pending.append((stratum, _normalized(vector)))
 
-    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
+    def state(self) -> dict[str, np.ndarray]:
+        """Return the mutable state for `resume`, as arrays by name."""
         n = min(self._n_seen, _SIZE)
-        arrays = {
+        return {
+            "seen": np.array(self._n_seen),
+            "pending": np.array([stratum for stratum, _ in self._pending], dtype=np.int64),
             "recent": self._recent[:n],
             "cosines": self._cosines[:n, :n],
             "covered": self._covered[:n],
             "requested": np.vstack([self._requested, *(vector for _, vector in self._pending)]),
         }
-        return {"seen": self._n_seen, "pending": [stratum for stratum, _ in self._pending]}, arrays
 
-    def resume(self, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    def resume(self, arrays: dict[str, np.ndarray]) -> None:
         """Set the state to one that the method `state` returned."""
         n, length = arrays["recent"].shape
         self._reset(length)
-        self._n_seen = state["seen"]
+        self._n_seen = int(arrays["seen"])
         self._recent[:n], self._covered[:n] = arrays["recent"], arrays["covered"]
         self._cosines[:n, :n] = arrays["cosines"]
-        requested = arrays["requested"]
-        n = len(requested) - len(state["pending"])
+        requested, strata = arrays["requested"], arrays["pending"].tolist()
+        n = len(requested) - len(strata)
         self._requested = requested[:n]
-        self._pending = deque(zip(state["pending"], requested[n:], strict=True))
+        self._pending = deque(zip(strata, requested[n:], strict=True))
 
 
 def _normalized(vector: np.ndarray) -> np.ndarray:

@@ -312,7 +312,7 @@ class Querier:
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         version, arrays = self._window.state()
-        coverage, vectors = self._coverage.state()
+        arrays |= {f"coverage.{name}": array for name, array in self._coverage.state().items()}
         state = {
             "budget": self.budget.state(),
             "draws": self._draws.bit_generator.state,
@@ -320,11 +320,10 @@ class Querier:
             "lots": self._tie_rng.bit_generator.state,
             "selection": self._selection.memory if self._selection is not None else 0.0,
             "doubt": self._densities.state(),
-            "coverage": coverage,
             "window_version": version,
             "pool": self._pool.ids() if self._pool is not None else [],
         }
-        return state, arrays | {f"coverage.{name}": array for name, array in vectors.items()}
+        return state, arrays
 
     def resume(self, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """Set the state to one that `state` returned for a querier with an equal strategy."""
@@ -335,8 +334,8 @@ class Querier:
         if self._selection is not None:
             self._selection.memory = state["selection"]
         self._densities.resume(state["doubt"])
-        if state["coverage"]["seen"]:
-            self._coverage.resume(state["coverage"], select_prefix(arrays, "coverage."))
+        if coverage := select_prefix(arrays, "coverage."):
+            self._coverage.resume(coverage)
         self._window.resume(state["window_version"], arrays)
         if self._pool is not None:
             self._pool.set_ids(state["pool"])

@@ -54,7 +54,7 @@ def test_resumed_ranker_continues_with_the_same_bits(n):
         ranker.rank(x, i // 10)
         if i % 10 == 3:
             ranker.add_request(x, i // 10)
-    resumed.resume(*ranker.state())
+    resumed.resume(ranker.state())
     ranker.add_request(vectors[n], n // 10)
     resumed.add_request(vectors[n], n // 10)
     for i, x in enumerate(vectors[n:], n):
