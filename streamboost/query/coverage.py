@@ -74,7 +74,7 @@ class CoverageRanker:
         """Return the mutable state for `resume`, as arrays by name."""
         n = min(self._n_seen, _SIZE)
         return {
-            "seen": np.array(self._n_seen),
+            "seen": np.array([self._n_seen]),
             "pending": np.array([stratum for stratum, _ in self._pending], dtype=np.int64),
             "recent": self._recent[:n],
             "cosines": self._cosines[:n, :n],
@@ -86,7 +86,7 @@ class CoverageRanker:
         """Set the state to one that the method `state` returned."""
         n, length = arrays["recent"].shape
         self._reset(length)
-        self._n_seen = int(arrays["seen"])
+        self._n_seen = int(arrays["seen"][0])
         self._recent[:n], self._covered[:n] = arrays["recent"], arrays["covered"]
         self._cosines[:n, :n] = arrays["cosines"]
         requested, strata = arrays["requested"], arrays["pending"].tolist()
