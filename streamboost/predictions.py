@@ -35,6 +35,9 @@ __all__ = [
 _LEAST = -100.0
 """Lower bound of log probabilities, for probability 0."""
 
+_LEAST_SURE = 0.5
+"""Lower bound of the probability of another system's label."""
+
 
 @dataclass(slots=True, eq=False)  # frozen, each would take two microseconds to make
 class Scored:
@@ -182,10 +185,14 @@ def fill_probabilities(scored: Scored, other: Scored) -> Scored:
 
 
 def label_probabilities(scored: Scored) -> np.ndarray:
-    """Return the probability (n,) of each predicted label; 1 for records without a label."""
+    """Return the probability (n,) of each label that another system predicted, at least 0.5.
+
+    The probabilities may be the learner's own estimates. A small one is too uncertain to save a
+    request. Records without a label have probability 1.
+    """
     is_label = scored.labels[:, None] == scored.classes.astype(object)
     found: np.ndarray = np.where(is_label, scored.probabilities, 0.0).sum(axis=1)
-    return np.where(is_label.any(axis=1), found, 1.0)
+    return np.where(is_label.any(axis=1), np.maximum(found, _LEAST_SURE), 1.0)
 
 
 def predict_labels(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> np.ndarray:

@@ -261,11 +261,12 @@ def _build_pipeline(
         learner.n_features or 0,
     )
     versions = CommitteeStore(state.versions, section.keep_versions)
-    if config.is_distributed:
-        return LearningPipeline(schema, learner, join, versions, on_data_loss=section.on_data_loss)
     field = config.sections.prediction_field
     recorded = None if field is None else RecordedPredictions(field)
-    return Pipeline(schema, learner, join, versions, models, recorded)
+    parts = schema, learner, join, versions, models, recorded
+    if config.is_distributed:
+        return LearningPipeline(*parts, on_data_loss=section.on_data_loss)
+    return Pipeline(*parts)
 
 
 def _build_batch_reader(config: Config, schema: Schema, connectors: Connectors) -> BatchReader:

@@ -61,6 +61,7 @@ def build_scorer(config: Config, stop: StopToken) -> "Scorer":
         section.seed,
         WindowSize.parse(config.sections.requests.expires_after),
         worker,
+        config.sections.prediction_field,
     )
     table = models_topic(config.name)
     source = config.sections.source

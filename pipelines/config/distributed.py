@@ -55,7 +55,8 @@ def unsupported_settings(sections: Sections) -> Iterator[Problem]:
             text = f'must be "json" {_WITH}: scorers read and write only plain JSON'
             yield Problem(name, "format", text)
     for section in ("model", "shadow_models", "features"):
-        if getattr(sections, section):
+        is_recorded = section == "model" and sections.prediction_field is not None
+        if getattr(sections, section) and not is_recorded:
             text = f"is not supported {_WITH}: scorers only have committees. Delete this section"
             yield Problem(section, None, text)
     if sections.decision_parameters:

@@ -25,6 +25,7 @@ from streamboost.errors import GapError
 from streamboost.learner.label_quality import RelabelRequests
 from streamboost.pipelines.distributed.model_log import SnapshotEncoder
 from streamboost.pipelines.distributed.scoring_log import RequestEntry, ScoringLogEntry, to_requests
+from streamboost.pipelines.models.recorded import score_recorded
 from streamboost.pipelines.runner.batch import BatchInputs, OutputMessages, OutputSinks, StepResult
 from streamboost.pipelines.runner.label_join import LabelledBatch
 from streamboost.pipelines.runner.pipeline import Pipeline
@@ -210,10 +211,11 @@ class LearningPipeline(Pipeline):
         return Message(payload, message.partition, request.offset, len(payload), message.time)
 
     def _predict_and_query(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
-        """Return the scorers' predictions of the requested records, and their requests.
+        """Return the predictions of the requested records in the scoring log, and their requests.
 
         The learner reads only requested records, and does not predict them again. Labels of merged
-        classes are mapped to their current classes.
+        classes are mapped to their current classes. The predictions are those of another system, if
+        these are evaluated.
         """
         self._scored = []
         for entry, kept in zip(self._entries, self._kept, strict=True):
@@ -223,8 +225,16 @@ class LearningPipeline(Pipeline):
                 rename_classes(entry.request_predictions(kept), mended),
                 to_requests(kept),
             )
-            self._scored.append(scored)
-            self.learner.observe_scored(scored, asked, entry.records, entry.decode_sums())
+            recorded = None
+            if self.recorded is not None:
+                self._count_recorded(entry)
+                recorded = score_recorded(
+                    [dict(one.recorded) for one in kept],
+                    self.schema.classes,
+                    self.classes.current_class,
+                )
+            self._scored.append(scored if recorded is None else recorded)
+            self.learner.observe_scored(scored, asked, entry.records, entry.decode_sums(), recorded)
         kept = [one for some in self._kept for one in some]
         classes = dict.fromkeys(k for each in self._scored for k in each.classes.tolist())
         place = {label: k for k, label in enumerate(classes)}
@@ -232,7 +242,7 @@ class LearningPipeline(Pipeline):
         for each in self._scored:
             P[row : row + len(each), [place[label] for label in each.classes]] = each.probabilities
             row += len(each)
-        version = max((entry.version for entry in self._entries), default=0)
+        version = max((each.version for each in self._scored), default=0)
         return Scored(
             np.concatenate([np.zeros(0, dtype=object), *(each.labels for each in self._scored)]),
             labels_to_array(list(classes)),
@@ -240,6 +250,13 @@ class LearningPipeline(Pipeline):
             np.concatenate([np.zeros(0), *(each.margins for each in self._scored)]),
             version,
         ), to_requests(kept)
+
+    def _count_recorded(self, entry: ScoringLogEntry) -> None:
+        """Count the predictions of another system, also of records without a request."""
+        assert self.recorded is not None
+        self.recorded.add_counts(entry.recorded)
+        if self.recorded.n_labels_alone:
+            self.learner.evaluation.has_probabilities = False
 
     def _add_records_from_label_messages(
         self, labels: Labels, labelled_batch: LabelledBatch

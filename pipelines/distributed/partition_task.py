@@ -9,7 +9,7 @@ import base64
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from streamboost.evaluation.sufficient_stats import UnlabelledSums
 from streamboost.pipelines.config.durations import RecordAndBatchTime, WindowSize
 from streamboost.pipelines.distributed.model_log import ModelSnapshot
 from streamboost.pipelines.distributed.scoring_log import RequestEntry, ScoringLogEntry, ScoringStep
+from streamboost.pipelines.models.recorded import ClassShares, RecordedPredictions, score_recorded
 from streamboost.pipelines.runner.batch import (
     BatchInputs,
     OutputMessages,
@@ -33,13 +34,31 @@ from streamboost.pipelines.runner.field_counts import FieldCounts
 from streamboost.pipelines.runner.label_join import LabelledBatch
 from streamboost.pipelines.runner.record_window import HeldRecord
 from streamboost.pipelines.runner.requests import build_request, feature_values
-from streamboost.predictions import Scored, top_probabilities
+from streamboost.predictions import (
+    Scored,
+    fill_probabilities,
+    label_probabilities,
+    top_probabilities,
+)
 from streamboost.query.config import QueryConfig, Requests
 from streamboost.query.querier import Querier
 
 __all__ = ["PartitionTask", "TaskSettings"]
 
 _OF_QUERIER = ("budget", "draws", "places", "lots", "selection", "doubt")
+
+
+class _Recorded(NamedTuple):
+    """Predictions of another system for the records of a batch.
+
+    `evaluated` has the learner's probabilities for the records without probabilities in `scored`.
+    `counts` is the change of `RecordedPredictions.to_json`.
+    """
+
+    found: Sequence[ClassShares]
+    scored: Scored
+    evaluated: Scored
+    counts: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +71,14 @@ class TaskSettings:
     seed : seed of the pipeline
     expires_after : time until a request expires
     worker : name of the scorer process
+    prediction_field : field with the prediction of another system, which is evaluated; or None
     """
 
     query: QueryConfig
     seed: int
     expires_after: WindowSize
     worker: str
+    prediction_field: str | None = None
 
     def query_config_per_partition(self, n_partitions: int) -> QueryConfig:
         """Return the query settings of one partition: an equal share of `burst`, with a minimum."""
@@ -113,6 +134,8 @@ class PartitionTask:
         self._n_features = 0
         self._sequence = newest.sequence if newest else 0
         self._digest = newest.digest if newest else ""
+        field = settings.prediction_field
+        self._recorded = None if field is None else RecordedPredictions(field)
 
     @property
     def replay_range(self) -> tuple[int, int] | None:
@@ -161,14 +184,16 @@ class PartitionTask:
         records, dead = self._decode_records(messages, snapshot, batch_time_ms)
         X = self._encode_feature_rows(records, snapshot)
         scored = learner.score(X)
-        asked = self._select_requests(records, X, scored, snapshot)
+        recorded = self._read_recorded(records, scored, snapshot)
+        given = scored if recorded is None else recorded.scored
+        asked = self._select_requests(records, X, scored, recorded, snapshot)
         predicted = encode_predictions(
-            records, scored, asked, self._sequence, schema, self.partition
+            records, given, asked, self._sequence, schema, self.partition
         )
         row_of = {id: row for row, id in enumerate(records.ids)}
         rows = [row_of[id] for id in asked.ids]
-        held = self._requested_records(records, X, scored, rows, batch_time_ms)
-        requests = self._encode_requests(asked, held, scored, rows, snapshot, batch_time_ms)
+        held = self._requested_records(records, X, given, rows, batch_time_ms)
+        requests = self._encode_requests(asked, held, given, rows, snapshot, batch_time_ms)
         about = ForwardedPayloads(requests, [records.messages[row] for row in rows])
         written = OutputMessages(
             predicted,
@@ -194,11 +219,19 @@ class PartitionTask:
             window=self._window[0][0] if self._window else next_offset,
             sums=base64.b64encode(
                 UnlabelledSums.from_scored(
-                    scored, rows, block, asked.inclusion_probabilities
+                    scored if recorded is None else recorded.evaluated,
+                    rows,
+                    block,
+                    asked.inclusion_probabilities,
+                    None if recorded is None else scored.labels,
                 ).pack()
             ).decode(),
-            asked=self._build_request_entries(asked, held, scored, rows, records, snapshot),
+            asked=self._build_request_entries(
+                asked, held, scored, recorded, rows, records, snapshot
+            ),
             unknown=dict(FieldCounts(records.unknown).unknown),
+            recorded={} if recorded is None else recorded.counts,
+            sums_classes=None if recorded is None else recorded.evaluated.classes.tolist(),
         )
         self._newest = entry
         self.next = next_offset
@@ -240,17 +273,39 @@ class PartitionTask:
             self._querier.set_n_features(self._n_features)
         return X
 
+    def _read_recorded(
+        self, records: Records, scored: Scored, snapshot: ModelSnapshot
+    ) -> "_Recorded | None":
+        """Return the predictions of another system in `records`, if these are evaluated."""
+        if self._recorded is None:
+            return None
+        before, renamed = self._recorded.to_json(), snapshot.learner.renamed_classes
+        found = self._recorded.parse(records.messages, snapshot.schema)
+        given = score_recorded(found, snapshot.schema.classes, lambda k: renamed.get(k, k))
+        counts = {name: n - before[name] for name, n in self._recorded.to_json().items()}
+        return _Recorded(found, given, fill_probabilities(given, scored), counts)
+
     def _add_records_to_utility_window(self, records: Records) -> None:
         places = [message.offset for message in records.messages]
         self._window.extend(zip(places, records.ids, strict=True))
 
     def _select_requests(
-        self, records: Records, X: np.ndarray, scored: Scored, snapshot: ModelSnapshot
+        self,
+        records: Records,
+        X: np.ndarray,
+        scored: Scored,
+        recorded: "_Recorded | None",
+        snapshot: ModelSnapshot,
     ) -> Requests:
         learner = snapshot.learner
         self._querier.rescore(snapshot.version, learner.utility)
         cold = learner.committee is None or learner.n_missing_random_labels > 0
         utility = learner.utility(X, scored)
+        if recorded is not None:
+            sure = label_probabilities(recorded.evaluated)
+            return self._querier.select_requests(
+                records.ids, X, utility, sure, cold=False, by_rank_too=False
+            )
         return self._querier.select_requests(
             records.ids, X, utility, top_probabilities(scored), cold=cold
         )
@@ -301,6 +356,7 @@ class PartitionTask:
         requests: Requests,
         held_records: Sequence[HeldRecord],
         scored: Scored,
+        recorded: "_Recorded | None",
         rows: Sequence[int],
         records: Records,
         snapshot: ModelSnapshot,
@@ -312,13 +368,14 @@ class PartitionTask:
                 time=held_records[i].time,
                 offset=records.messages[row].offset,
                 values=list(feature_values(snapshot.schema.features, held_records[i]).values()),
-                label=held_records[i].predicted_label,
+                label=scored.labels[row],
                 probabilities=scored.probabilities[row].tolist(),
                 margin=float(scored.margins[row]),
                 utility=float(requests.utility[i]),
                 propensity=float(requests.propensity[i]),
                 audit=bool(requests.audit[i]),
                 selected=bool(requests.selected[i]),
+                recorded=[] if recorded is None else [*recorded.found[row].items()],
             )
             for i, (id, row) in enumerate(zip(requests.ids, rows, strict=True))
         ]

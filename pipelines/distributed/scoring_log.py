@@ -44,6 +44,9 @@ class RequestEntry:
         Prediction; the probabilities are in the order of the entry's classes.
     utility, propensity, audit, selected
         Reason of the request: see `Requests`.
+    recorded
+        Prediction of another system: pairs of a class and its probability, or None for a label
+        alone. Empty: no valid prediction.
     """
 
     id: str
@@ -57,6 +60,7 @@ class RequestEntry:
     propensity: float
     audit: bool
     selected: bool
+    recorded: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,10 @@ class ScoringLogEntry:
         Offsets [start, end) before the batch that were deleted before they were read.
     unknown
         For each field that the schema does not have, the number of records with a value.
+    recorded
+        Counts of another system's predictions (`RecordedPredictions.to_json`).
+    sums_classes
+        Classes of `sums`, if they are about another system's predictions; None: `classes`.
     """
 
     sequence: int
@@ -121,6 +129,8 @@ class ScoringLogEntry:
     topic: str | None = None
     gap: list[int] | None = None
     unknown: dict[str, int] = field(default_factory=dict)
+    recorded: dict[str, int] = field(default_factory=dict)
+    sums_classes: list[Label] | None = None
     format: int = field(default=_FORMAT)
 
     def encode(self) -> bytes:
@@ -143,7 +153,8 @@ class ScoringLogEntry:
 
     def decode_sums(self) -> UnlabelledSums:
         """Decode `sums`, the statistics for the estimates of the records without a request."""
-        return UnlabelledSums.unpack(self.classes, base64.b64decode(self.sums))
+        classes = self.classes if self.sums_classes is None else self.sums_classes
+        return UnlabelledSums.unpack(classes, base64.b64decode(self.sums))
 
     def request_predictions(self, requests: Sequence[RequestEntry]) -> Scored:
         """Return the stored predictions of the records in `requests`, as arrays."""

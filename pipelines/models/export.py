@@ -149,7 +149,7 @@ def _require_exportable(learner: "StreamLearner", committee: "Committee") -> Non
             f"{learner.n_label_lags} columns of this committee are lagged labels, which other "
             "programs do not have: export a pipeline with [committee] label_lags = 0"
         )
-    changed = sorted(map(str, learner.renamed_classes & {*committee.classes.tolist()}))
+    changed = sorted(map(str, learner.renamed_classes.keys() & {*committee.classes.tolist()}))
     if changed:
         raise StateError(
             f"version {committee.version} of the committee predicts the classes "

@@ -16,12 +16,15 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.features.paths import path_getter
 from streamboost.predictions import Scored, top_two_gap
 
-__all__ = ["RecordedPredictions"]
+__all__ = ["ClassShares", "RecordedPredictions", "score_recorded"]
 
 _log = logging.getLogger(__name__)
 
 _LEAST = 1e-12
 """Lower bound of probabilities in margins, so that their logarithms are finite."""
+
+ClassShares = Mapping[Label, float | None]
+"""Probability of each class in a prediction; None for a label alone. Empty: no valid prediction."""
 
 
 @dataclass(slots=True)
@@ -50,32 +53,14 @@ class RecordedPredictions:
         schema: Schema,
         current_class: Callable[[Label], Label | None],
     ) -> Scored:
-        """Return the predictions in the records `messages`, and count them.
+        """Return the predictions in the records `messages`, as `score_recorded`, and count them."""
+        return score_recorded(self.parse(messages, schema), schema.classes, current_class)
 
-        `current_class` maps a class of the schema to its present class; None: it was dropped.
-        Without a valid prediction, the label is None. Without probabilities, these are NaN.
-        """
-        renamed = {label: current_class(label) for label in schema.classes}
-        now = {label: new for label, new in renamed.items() if new is not None}
-        classes = list(dict.fromkeys(now.values()))
-        P = np.full((len(messages), len(classes)), np.nan)
-        labels = np.full(len(messages), None, dtype=object)
-        for row, message in enumerate(messages):
-            found = self._read_and_count(message, schema)
-            kept = [(now[label], p) for label, p in found.items() if label in now]
-            if not sum(p for _, p in kept) > 0.0:
-                continue
-            shares = np.zeros(len(classes))
-            for label, p in kept:
-                shares[classes.index(label)] += p
-            labels[row] = classes[int(shares.argmax())]
-            if not math.isinf(shares.max()):
-                P[row] = shares / shares.sum()
-        margins = np.nan_to_num(top_two_gap(np.log(np.maximum(P, _LEAST))))
-        return Scored(labels, labels_to_array(classes), P, margins, version=0)
+    def parse(self, messages: Sequence[Message], schema: Schema) -> list[ClassShares]:
+        """Return the probabilities by class in each of the records `messages`, and count them."""
+        return [self._parse_and_count(message, schema) for message in messages]
 
-    def _read_and_count(self, message: Message, schema: Schema) -> dict[Label, float]:
-        """Return the probabilities by class; infinity for a label alone, and {} if invalid."""
+    def _parse_and_count(self, message: Message, schema: Schema) -> ClassShares:
         try:
             value = _value_at(decode_json_object(message.payload), self.field)
             if value is None:
@@ -88,7 +73,7 @@ class RecordedPredictions:
             self._warn(self.n_malformed, "have a malformed prediction", str(error))
             return {}
         self.n_valid += 1
-        self.n_labels_alone += math.inf in found.values()
+        self.n_labels_alone += None in found.values()
         return found
 
     def _warn(self, n: int, what: str, reason: str) -> None:
@@ -113,6 +98,39 @@ class RecordedPredictions:
         for name, n in counts.items():
             setattr(self, f"n_{name}", n)
 
+    def add_counts(self, counts: Mapping[str, int]) -> None:
+        """Add the counts of another process, in the form of `to_json`."""
+        self.restore({name: n + counts.get(name, 0) for name, n in self.to_json().items()})
+
+
+def score_recorded(
+    found: Sequence[ClassShares],
+    classes: Sequence[Label],
+    current_class: Callable[[Label], Label | None],
+) -> Scored:
+    """Return the predictions that `RecordedPredictions.parse` found.
+
+    `current_class` maps each of `classes` to its present class; None: it was dropped. Without a
+    valid prediction, the label is None. Without probabilities, these are NaN.
+    """
+    renamed = {label: current_class(label) for label in classes}
+    now = {label: new for label, new in renamed.items() if new is not None}
+    classes = list(dict.fromkeys(now.values()))
+    P = np.full((len(found), len(classes)), np.nan)
+    labels = np.full(len(found), None, dtype=object)
+    for row, one in enumerate(found):
+        shares = np.zeros(len(classes))
+        for label, p in one.items():
+            if label in now:
+                shares[classes.index(now[label])] += 1.0 if p is None else p
+        if not shares.any():
+            continue
+        labels[row] = classes[int(shares.argmax())]
+        if None not in one.values():
+            P[row] = shares / shares.sum()
+    margins = np.nan_to_num(top_two_gap(np.log(np.maximum(P, _LEAST))))
+    return Scored(labels, labels_to_array(classes), P, margins, version=0)
+
 
 def _value_at(record: Mapping[str, Any], field: str) -> Any:
     """Return the value at `field`, or a map of the columns `field`.CLASS; None if absent or empty.
@@ -126,8 +144,8 @@ def _value_at(record: Mapping[str, Any], field: str) -> Any:
     return None if value in ("", {}, []) else value
 
 
-def _probabilities(value: Any, schema: Schema) -> dict[Label, float]:
-    """Return the probabilities by class in a prediction; infinity for a label alone.
+def _probabilities(value: Any, schema: Schema) -> ClassShares:
+    """Return the probabilities by class in a prediction; None for a label alone.
 
     Raises ValueError if the prediction is malformed.
     """
@@ -136,7 +154,7 @@ def _probabilities(value: Any, schema: Schema) -> dict[Label, float]:
             raise ValueError(f"{len(value)} probabilities for {len(schema.classes)} classes")
         value = dict(zip(schema.classes, value, strict=False))
     elif not isinstance(value, dict):
-        return {_as_class(value, schema): math.inf}
+        return {_as_class(value, schema): None}
     found: dict[Label, float] = {}
     for name, p in value.items():
         label = _as_class(name, schema)

@@ -54,6 +54,7 @@ LEAST_PROBABILITY = 1e-7
 """Lower bound of probabilities in log loss, about the difference from 1 that float32 resolves."""
 
 _J = len(PREDICTORS)
+_ALONE = PREDICTORS.index("committee_alone")
 MEAN_COLUMNS = (
     "records",
     "rest",  # records whose label is not known
@@ -201,7 +202,7 @@ class SufficientStats:
             kernels.add_to_cost_sums(
                 P, np.ascontiguousarray(judged.decision_cost), truth, others, self.cost[0]
             )
-        alone = predicted[:, PREDICTORS.index("committee_alone")]
+        alone = predicted[:, _ALONE]
         gain = _one_hot(alone, self.n_classes) - _one_hot(committee, self.n_classes)
         kernels.add_to_cost_sums(P, gain, truth, others, self.gain[0])
 
@@ -263,6 +264,9 @@ _MEANS = [
     for name in ("records", "rest", "known", "model", "doubt", "confidence")
 ]
 
+_PACKED = ("predicted", "cells", "model_own", "represented")
+"""Sums in `UnlabelledSums.pack` that are kept for each predictor."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnlabelledSums:
@@ -273,7 +277,8 @@ class UnlabelledSums:
     classes
         The labels of the classes of `tally`.
     tally
-        Sums for the learner's predictions; those of the other `PREDICTORS` are 0.
+        Sums for the evaluated predictions and, if another system made them, for the learner's own
+        as "committee_alone". Those of the other `PREDICTORS` are 0.
     """
 
     classes: list[Label]
@@ -281,19 +286,27 @@ class UnlabelledSums:
 
     @classmethod
     def from_scored(
-        cls, scored: Scored, asked: Sequence[int], block: int, chances: np.ndarray | None = None
+        cls,
+        scored: Scored,
+        asked: Sequence[int],
+        block: int,
+        chances: np.ndarray | None = None,
+        own_labels: np.ndarray | None = None,
     ) -> "UnlabelledSums":
         """Return sums over the records of `scored`, except requested records at indices `asked`.
 
         `chances` (n,) are the inclusion probabilities of the records; None: 1 / `block` for each. A
-        record represents at most `block` records.
+        record represents at most `block` records. `own_labels` (n,) are the labels that the learner
+        predicts, if `scored` are predictions of another system.
         """
         classes: list[Label] = scored.classes.tolist()
         rows = np.ones(len(scored), dtype=bool)
         rows[list(asked)] = False
         code = {label: k for k, label in enumerate(classes)}
         predicted = np.full((int(rows.sum()), len(PREDICTORS)), -1)
-        predicted[:, 0] = [code.get(label, -1) for label in scored.labels[rows].tolist()]
+        for j, labels in ((0, scored.labels), (_ALONE, own_labels)):
+            if labels is not None:
+                predicted[:, j] = [code.get(label, -1) for label in labels[rows].tolist()]
         n, tally = len(predicted), SufficientStats(len(classes))
         P = scored.probabilities[rows]
         most = max(block, 1)
@@ -303,6 +316,8 @@ class UnlabelledSums:
             else 1.0 / np.maximum(chances[rows], 1.0 / most)
         )
         tally.add(EvaluatedRecords(P, predicted, truth=np.full(n, -1), others=stands - 1.0))
+        if own_labels is None:
+            tally.gain[:] = 0.0
         return cls(classes, tally)
 
     def pack(self) -> bytes:
@@ -321,6 +336,8 @@ class UnlabelledSums:
             sums["represented"][0],
             self.tally.means[:, _MEANS],
         ]
+        if self.tally.gain.any():
+            parts += [*(sums[name][_ALONE] for name in _PACKED), self.tally.gain[:, _MEANS]]
         return zlib.compress(np.concatenate([p.ravel() for p in parts]).astype("<f4").tobytes(), 1)
 
     @classmethod
@@ -337,11 +354,14 @@ class UnlabelledSums:
             "represented": (K, K),
             "means": (BINS + 1 + K, len(_MEANS)),
         }
+        own = {f"own {name}": shapes[name] for name in _PACKED} | {"gain": (1, len(_MEANS))}
         try:
             flat = np.frombuffer(zlib.decompress(packed), dtype="<f4").astype(np.float64)
         except zlib.error as error:
             raise ValueError(f"sums that cannot be read: {error}") from error
-        ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
+        if len(flat) > sum(map(math.prod, shapes.values())):
+            shapes |= own
+        ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
         if len(flat) != ends[-1]:
             raise ValueError(f"{len(flat)} sums, and of {K} classes there are {ends[-1]}")
         parts = np.split(flat, ends[:-1])
@@ -350,9 +370,11 @@ class UnlabelledSums:
         tally.sums["counts"][0] = found["records"][0]
         tally.sums["truth"] += found["truth"]
         tally.sums["model"] += found["model"]
-        for name in ("predicted", "cells", "model_own", "represented"):
+        for name in _PACKED:
             tally.sums[name][0] += found[name]
+            tally.sums[name][_ALONE] += found.get(f"own {name}", 0.0)
         tally.means[:, _MEANS] = found["means"]
+        tally.gain[:, _MEANS] = found.get("gain", 0.0)
         return cls(list(classes), tally)
 
     def renumber_classes(
@@ -369,10 +391,10 @@ class UnlabelledSums:
         whole.sums["counts"] += own.sums["counts"]
         whole.sums["truth"][places] = own.sums["truth"]
         whole.sums["model"][square] = own.sums["model"]
-        whole.sums["predicted"][0, places] = own.sums["predicted"][0]
-        whole.sums["cells"][0][square] = own.sums["cells"][0]
-        whole.sums["model_own"][0][square] = own.sums["model_own"][0]
-        whole.sums["represented"][0][square] = own.sums["represented"][0]
+        for j in (0, _ALONE):
+            whole.sums["predicted"][j, places] = own.sums["predicted"][j]
+            for name in ("cells", "model_own", "represented"):
+                whole.sums[name][j][square] = own.sums[name][j]
         stands = whole.sums["represented"][0].sum(axis=0)
         for j, label in enumerate(baselines, start=1):
             if label >= 0:
@@ -382,6 +404,7 @@ class UnlabelledSums:
                 whole.sums["represented"][j, label] = stands
         rows = np.concatenate([np.arange(BINS + 1), BINS + 1 + places])
         whole.means[rows] = own.means[: BINS + 1 + K]
+        whole.gain += own.gain
         return whole
 
 

@@ -254,9 +254,12 @@ class StreamLearner:
         return list(self._rows.class_counts)
 
     @property
-    def renamed_classes(self) -> set[Label]:
-        """Classes that were merged into others or removed; the committee may still have them."""
-        return set(self._renamed)
+    def renamed_classes(self) -> dict[Label, Label | None]:
+        """Maps classes that were merged or removed, which the committee may have, to the current.
+
+        None: the class was removed.
+        """
+        return dict(self._renamed)
 
     @property
     def n_labelled(self) -> int:
@@ -445,15 +448,19 @@ class StreamLearner:
             asked = self._query_controller.query_records(ids, rows, own, self.committee)
             self.evaluator.add_predictions(ids, scored, asked, self._labels_by_committee(scored))
             return asked
-        has_label = np.array([label is not None for label in evaluated.labels], dtype=bool)
-        if np.isnan(evaluated.probabilities[has_label]).any():
-            self.evaluation.has_probabilities = False
-        evaluated = fill_probabilities(evaluated, scored)
+        evaluated = self._fill_evaluated(evaluated, scored)
         asked = self._query_controller.query_records(
             ids, rows, own, self.committee, label_probabilities(evaluated)
         )
         self.evaluator.add_predictions(ids, scored, asked, scored.labels, evaluated)
         return asked
+
+    def _fill_evaluated(self, evaluated: Scored, scored: Scored) -> Scored:
+        """Return the predictions of another system with the learner's for missing probabilities."""
+        has_label = np.array([label is not None for label in evaluated.labels], dtype=bool)
+        if np.isnan(evaluated.probabilities[has_label]).any():
+            self.evaluation.has_probabilities = False
+        return fill_probabilities(evaluated, scored)
 
     def _labels_by_committee(self, scored: Scored) -> np.ndarray:
         """Return the labels (n,) that the committee predicts without other experts.
@@ -502,7 +509,12 @@ class StreamLearner:
         self.trainer.pause_training()
 
     def observe_scored(
-        self, scored: Scored, requests: Requests, records: int, unlabelled: UnlabelledSums | None
+        self,
+        scored: Scored,
+        requests: Requests,
+        records: int,
+        unlabelled: UnlabelledSums | None,
+        evaluated: Scored | None = None,
     ) -> None:
         """Add records that other processes have scored, with the label requests that they made.
 
@@ -512,9 +524,13 @@ class StreamLearner:
         requests : the label requests, one for each record in `scored`
         records : the number of all records, with and without a request
         unlabelled : sums over the records without a request; None if another call passes these sums
+        evaluated : predictions of another system for the records in `scored`, as in `query`
         """
         self._query_controller.observe_requests(records, requests)
-        self.evaluator.add_predictions(requests.ids, scored, requests)
+        own = None
+        if evaluated is not None:
+            own, evaluated = scored.labels, self._fill_evaluated(evaluated, scored)
+        self.evaluator.add_predictions(requests.ids, scored, requests, own, evaluated)
         if unlabelled is not None:
             self.evaluator.evaluation.add_unlabelled_sums(unlabelled)
 

@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["QueryController"]
 
-_LEAST_SURE = 0.5
-"""Lower bound of the probability of another system's label: the learner's own estimate of a small
-probability is too uncertain to save the request."""
-
 _RANDOM_START = Fraction(1, 20)
 """Lowest budget at which the first labels are requested at random although a committee exists."""
 
@@ -100,7 +96,6 @@ class QueryController:
                 ids, X, utility, top_probabilities(scored), cold=cold, vectors=vectors
             )
         else:
-            sure = np.maximum(sure, _LEAST_SURE)
             requests = self._querier.select_requests(
                 ids, X, utility, sure, cold=False, by_rank_too=False
             )
