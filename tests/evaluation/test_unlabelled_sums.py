@@ -33,25 +33,36 @@ def batches(n):
         yield slice(start, min(start + BATCH, n))
 
 
-def whole(P, labels, chance, asked):
+def whole(P, labels, chance, asked, own=None):
     evaluation = Evaluation(block=10)
     ids = np.arange(len(P)).astype(str).tolist()
     for part in batches(len(P)):
-        evaluation.add_records(ids[part], scored_as(P[part]), np.where(asked, chance, np.nan)[part])
+        evaluation.add_records(
+            ids[part],
+            scored_as(P[part]),
+            np.where(asked, chance, np.nan)[part],
+            committee_labels=None if own is None else own[part],
+        )
         rows = np.flatnonzero(asked[part]) + part.start
         evaluation.add_labels([ids[i] for i in rows], labels[rows])
     return evaluation
 
 
-def apart(P, labels, chance, asked, order=(0, 1, 2)):
+def apart(P, labels, chance, asked, order=(0, 1, 2), own=None):
     """Judge the same where each batch's other records come as sums, of classes in another order."""
     evaluation, order = Evaluation(block=10), list(order)
     ids = np.arange(len(P)).astype(str).tolist()
     for part in batches(len(P)):
         rows = np.flatnonzero(asked[part]) + part.start
         scored = scored_as(P[part][:, order], CLASSES[order])
-        rest = UnlabelledSums.from_scored(scored, rows - part.start, 10)
-        evaluation.add_records([ids[i] for i in rows], scored_as(P[rows]), chance[rows])
+        alone = None if own is None else own[part]
+        rest = UnlabelledSums.from_scored(scored, rows - part.start, 10, own_labels=alone)
+        evaluation.add_records(
+            [ids[i] for i in rows],
+            scored_as(P[rows]),
+            chance[rows],
+            committee_labels=None if own is None else own[rows],
+        )
         evaluation.add_unlabelled_sums(UnlabelledSums.unpack(rest.classes, rest.pack()))
         evaluation.add_labels([ids[i] for i in rows], labels[rows])
     return evaluation
@@ -68,11 +79,12 @@ def flat(value):
 
 @pytest.mark.parametrize("which", ["since_start", "recent"])
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
-def test_sums_of_those_nobody_asked_about_give_the_figures_of_all(which, order):
+@pytest.mark.parametrize("own", [None, CLASSES[np.arange(3_000) % 3]])
+def test_sums_of_those_nobody_asked_about_give_the_figures_of_all(which, order, own):
     given = stream(3_000)
-    one, other = whole(*given), apart(*given, order)
+    one, other = whole(*given, own), apart(*given, order, own)
     found = [asdict(getattr(evaluation, which)()) for evaluation in (one, other)]
-    for name in ("committee_alone", "gain_alone"):
+    for name in ("committee_alone", "gain_alone") if own is None else ():
         assert [report.pop(name) is None for report in found] == [False, True]
     found = [[x for x in flat(report) if not isinstance(x, str)] for report in found]
     np.testing.assert_allclose(found[1], found[0], rtol=2e-5, atol=2e-6)

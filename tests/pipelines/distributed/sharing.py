@@ -16,6 +16,7 @@ from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.distributed.learning import LearnerSinks, LearningPipeline
 from streamboost.pipelines.distributed.model_log import ModelLogReader, SnapshotEncoder
 from streamboost.pipelines.distributed.partition_task import PartitionTask, TaskSettings
+from streamboost.pipelines.models.recorded import RecordedPredictions
 from streamboost.pipelines.runner.batch import BatchInputs
 from streamboost.pipelines.runner.label_join import LabelJoin
 from streamboost.pipelines.state.versions import CommitteeStore
@@ -46,6 +47,12 @@ def mixed():
     return Schema(fields=FIELDS, label="string")
 
 
+def recorded():
+    """Return a schema of records with the prediction of another system in `score`."""
+    classes = ["left", "right"]
+    return Schema(fields=FIELDS, label="string", classes=classes, exclude=["score"])
+
+
 def records(n, start=0, seed=0):
     """Return `n` messages from offset `start` on; the label is which number is larger."""
     rng = np.random.default_rng([seed, start])
@@ -56,6 +63,23 @@ def records(n, start=0, seed=0):
         payload = {"id": f"{seed}.{i}", "a": a, "b": b, "place": str(place), "note": note}
         found.append(message(payload, i))
     return found
+
+
+def predicted(i, label):
+    """Return the prediction of record `i`: a map, label, none or a malformed one; 6 in 10 right."""
+    other = "right" if label == "left" else "left"
+    given = [None, 0.5, other, {label: 0.2, other: 0.6}, label, label]
+    return given[i % 10] if i % 10 < 6 else {label: 1.5, other: 0.5}
+
+
+def judged(n, start=0, predict=predicted):
+    """Return `n` messages as `records` does, with the prediction of another system."""
+    given = [json.loads(one.payload) for one in records(n, start)]
+    told = [
+        record | {"score": predict(i, label_of(json.dumps(record)))}
+        for i, record in enumerate(given, start)
+    ]
+    return [message(one, i) for i, one in enumerate(told, start)]
 
 
 def message(payload, offset, partition="0"):
@@ -96,9 +120,9 @@ def edition_of(learner, schema, number=1):
     return editions.newest
 
 
-def settings(budget=0.3, burst=20, relabel=0.0):
+def settings(budget=0.3, burst=20, relabel=0.0, field=None):
     query = QueryConfig(budget=budget, burst=burst, window=20, relabel=relabel)
-    return TaskSettings(query, 7, WindowSize.parse("1h"), "here:1:abc")
+    return TaskSettings(query, 7, WindowSize.parse("1h"), "here:1:abc", field)
 
 
 def task(newest=None, partitions=1, **more):
@@ -113,13 +137,17 @@ class Learned:
     """A learner, one partition's task, and somebody who answers what it asks."""
 
     def __init__(self, schema, training="inline", truth=label_of, relabel=0.0, **more):
+        field = "score" if "score" in schema.exclude else None
         learner = make_learner(schema, training=training, relabel=relabel)
         join = LabelJoin(WindowSize.parse("1h"), WindowSize.parse("1d"), learner.n_features)
-        self.pipeline = LearningPipeline(schema, learner, join, CommitteeStore(None, 3), **more)
+        told = None if field is None else RecordedPredictions(field)
+        parts = schema, learner, join, CommitteeStore(None, 3), None, told
+        self.pipeline = LearningPipeline(*parts, **more)
         self.inputs, self.effects, self.progress = [], [], []
         self.outputs = LearnerSinks(*(MemorySink(MemoryLog()) for _ in range(4)))
         self.step([], [])
-        self.task, self.truth, self.truth_of = task(relabel=relabel), {}, truth
+        self.task = task(relabel=relabel, field=field)
+        self.truth, self.truth_of = {}, truth
 
     def step(self, progress, labels):
         tick = 1_000 + len(self.inputs)

@@ -13,10 +13,13 @@ from streamboost.pipelines.state.journal import JournalExtras
 from tests.pipelines.distributed.sharing import (
     Learned,
     edition_of,
+    judged,
     label_of,
     message,
     mixed,
     numbers,
+    predicted,
+    recorded,
     records,
     task,
 )
@@ -49,6 +52,70 @@ def test_the_figures_are_of_all_records_not_of_those_asked_about():
     assert report.committee.accuracy.value != report.committee.naive_accuracy.value
 
 
+@pytest.fixture(scope="module")
+def evaluated():
+    """Return a learner whose scorer read recorded predictions, and the share of right own ones."""
+    learned, right = Learned(recorded()), 0
+    for n in range(60):
+        every = judged(10, start=10 * n)
+        own = learned.edition().learner.score(
+            learned.edition().learner.encode_records(recorded().decode(every)[0].values)
+        )
+        right += sum(
+            label_of(m.payload) == label for m, label in zip(every, own.labels, strict=True)
+        )
+        learned.turn(every)
+    return learned, right / 600
+
+
+def test_recorded_predictions_are_evaluated_over_all_records(evaluated):
+    learned, right = evaluated
+    report = learned.pipeline.learner.evaluation.since_start()
+    assert report.records == 600
+    assert report.answered == learned.pipeline.learner.n_labels < 200
+    assert report.committee.accuracy.low < 0.6 < report.committee.accuracy.high
+    alone, gain = report.committee_alone.accuracy, report.gain_alone
+    assert alone.low < right < alone.high
+    assert 0.0 < gain.low < right - 0.6 < gain.high
+    assert gain.value == pytest.approx(alone.value - report.committee.accuracy.value, abs=1e-6)
+    assert report.log_loss is None, "some predictions are labels alone"
+
+
+def test_recorded_predictions_are_counted_over_all_records(evaluated):
+    counters = evaluated[0].pipeline.counters()
+    assert counters["recorded"] == {
+        "valid": 480,
+        "labels_alone": 180,
+        "missing": 60,
+        "malformed": 60,
+    }
+    assert counters["shadow_models"]["own model"]["since_start"]["gain"]["low"] > 0.0
+
+
+def test_requests_show_the_recorded_prediction(evaluated):
+    learned, _ = evaluated
+    shown = [json.loads(one) for e in learned.effects for one in e.messages.requests]
+    for one in shown:
+        given = predicted(int(one["id"].split(".")[1]), learned.truth[one["id"]])
+        best = max(given, key=given.get) if isinstance(given, dict) else given
+        assert one["label"] == (best if best in ("left", "right") else None)
+    assert len(shown) == learned.pipeline.learner.n_labels
+
+
+def test_merged_class_is_none_of_the_recorded_predictions_of_earlier_entries():
+    learned = Learned(recorded())
+    every = [judged(20, start=20 * n, predict=lambda i, y: y) for n in range(4)]
+    for some in every[:3]:
+        learned.turn(some)
+    scored = learned.task.step(every[3], learned.edition(), 1_000, 0)
+    merge = Command("merge", label="left", into="right")
+    learned.pipeline.step(BatchInputs(2_000, {}, [], [], commands=[merge]), None)
+    effects = learned.step([message(scored.entry, 3)], [])
+    assert set(effects.scored.labels) == {"right"}
+    later = learned.task.step(judged(20, start=80), learned.edition(), 1_000, 0)
+    assert labels_of(later) == {"right", None}
+
+
 def test_a_committee_is_published_with_the_batch_in_which_it_comes_to_serve():
     learned = Learned(numbers())
     for n in range(12):
@@ -60,11 +127,13 @@ def test_a_committee_is_published_with_the_batch_in_which_it_comes_to_serve():
     assert sum(promoted) > 2
 
 
-@pytest.mark.parametrize("make", [numbers, mixed])
-def test_the_same_progress_once_more_ends_in_the_same_bits(make):
+@pytest.mark.parametrize(
+    ("make", "come"), [(numbers, records), (mixed, records), (recorded, judged)]
+)
+def test_the_same_progress_once_more_ends_in_the_same_bits(make, come):
     learned = Learned(make())
     for n in range(15):
-        learned.turn(records(10, start=10 * n))
+        learned.turn(come(10, start=10 * n))
     again = Learned(make())
     for inputs, effects in list(zip(learned.inputs, learned.effects, strict=True))[1:8]:
         assert again.step(inputs.records, inputs.labels).digest == effects.digest

@@ -11,9 +11,11 @@ from streamboost.pipelines.distributed.partition_task import PartitionTask
 from streamboost.pipelines.distributed.scoring_log import ScoringLogEntry
 from tests.pipelines.distributed.sharing import (
     edition_of,
+    judged,
     message,
     mixed,
     numbers,
+    recorded,
     records,
     settings,
     task,
@@ -21,9 +23,9 @@ from tests.pipelines.distributed.sharing import (
 )
 
 
-def run(edition, given, newest=None, messages=()):
+def run(edition, given, newest=None, messages=(), field=None):
     """Have a task, resumed if there is an entry, take batches; return their steps."""
-    one = task(newest)
+    one = task(newest, field=field)
     if newest is not None:
         start, end = one.replay_range
         one.restore([m for m in messages if start <= m.offset < end], edition)
@@ -45,6 +47,28 @@ def test_whoever_takes_a_partition_over_goes_on_in_the_same_bits(make, cut):
     second = run(edition, batches[cut:], entry_of(first[-1]), every)
     assert [step.entry for step in first + second] == [step.entry for step in straight]
     assert sum(len(step.messages.requests) for step in straight) > 10
+
+
+@pytest.mark.parametrize("cut", [1, 7])
+def test_recorded_predictions_continue_in_the_same_bits_after_a_reassignment(cut):
+    edition, every = edition_of(taught(recorded()), recorded()), judged(80)
+    batches = [every[i : i + 10] for i in range(0, 80, 10)]
+    straight = run(edition, batches, field="score")
+    first = run(edition, batches[:cut], field="score")
+    second = run(edition, batches[cut:], entry_of(first[-1]), every, field="score")
+    assert [step.entry for step in first + second] == [step.entry for step in straight]
+    one = entry_of(straight[3])
+    assert one.recorded == {"valid": 8, "labels_alone": 3, "missing": 1, "malformed": 1}
+    assert [json.loads(p)["label"] for p in straight[3].messages.predictions][:2] == [None, None]
+
+
+def test_requests_follow_the_doubts_about_the_recorded_prediction():
+    every = judged(300, predict=lambda i, y: {"left": 0.99, "right": 0.01 if i % 2 else 0.99})
+    edition = edition_of(taught(recorded()), recorded())
+    steps = run(edition, [every[i : i + 30] for i in range(0, 300, 30)], field="score")
+    asked = [one for step in steps for one in entry_of(step).asked]
+    assert 300 * 0.25 < len(asked) <= 300 * 0.3
+    assert np.mean([one.offset % 2 == 0 for one in asked]) > 0.7
 
 
 def test_a_partition_keeps_within_its_share_at_every_record():
