@@ -374,7 +374,7 @@ class Report:
     committee_alone
         Metrics of the committee's own predictions, before stacking with other experts; of the
         learner, if predictions of another system are evaluated. None if these predictions are
-        unavailable, as with distributed scoring.
+        unavailable, as with distributed scoring of the learner's predictions.
     gain_alone
         Accuracy of `committee_alone` minus that of `committee`, with the interval of the paired
         difference.

@@ -49,6 +49,12 @@ growth = 1.3
 budget = {budget}
 burst = {burst}
 {query}
+{model}
+"""
+
+MODEL = """
+[model]
+prediction_field = "score"
 """
 
 BUDGET, BURST = 0.2, 24
@@ -56,17 +62,28 @@ SESSION, TRANSACTION = 6.0, 10.0
 
 
 class Apart:
-    """A pipeline with distributed scoring: its topics, its file in `folder`, and its processes."""
+    """A pipeline with distributed scoring: its topics, its file in `folder`, and its processes.
+
+    If `recorded`, records have the prediction of another system, which is evaluated.
+    """
 
     def __init__(
-        self, folder, servers, partitions=6, pipeline="", schema="", query="", encoder=None
+        self,
+        folder,
+        servers,
+        partitions=6,
+        pipeline="",
+        schema="",
+        query="",
+        encoder=None,
+        recorded=False,
     ):
         features = 'numeric = ["a", "b", "c", "d"]'
+        if encoder is not None or recorded:
+            features = "[schema.fields]\n" + "".join(f'{name} = "number"\n' for name in "abcd")
         if encoder is not None:  # each record also has a text
-            numbers = "".join(f'{name} = "number"\n' for name in "abcd")
-            note = f'note = {{ type = "text", encoder = "{encoder}" }}'
-            features = f"[schema.fields]\n{numbers}{note}"
-        self._has_notes = encoder is not None
+            features += f'note = {{ type = "text", encoder = "{encoder}" }}'
+        self._has_notes, self._is_recorded = encoder is not None, recorded
         self.name, self.cluster = f"distributed.{time.time_ns()}", KafkaCluster(servers)
         self.partitions = self.first_partitions = partitions
         self.file = folder / "p.toml"
@@ -75,9 +92,10 @@ class Apart:
                 name=self.name,
                 servers=servers,
                 pipeline=pipeline,
-                schema=schema,
+                schema=f'{schema}\nclasses = ["a", "b"]' if recorded else schema,
                 features=features,
                 query=query,
+                model=MODEL if recorded else "",
                 budget=BUDGET,
                 burst=BURST,
             )
@@ -115,6 +133,8 @@ class Apart:
             fields = {"id": id_, **dict(zip("abcd", x, strict=True))}
             if self._has_notes:
                 fields["note"] = " ".join(self._rng.choice(tiny.WORDS, 3).tolist())
+            if self._is_recorded:
+                fields["score"] = recorded_prediction(self.sent, self.truth[id_])
             record = json.dumps(fields).encode()
             partition = self.sent % (partitions or self.partitions)
             # One that waits for its broker is sent when that is back, and once.
@@ -238,6 +258,38 @@ class Apart:
     def known(self):
         """Return the manifest of the learner's newest checkpoint."""
         return State(self.config.state).checkpoints.newest()[1]
+
+
+def recorded_prediction(number, label):
+    """Return the prediction of another system in a record: a map, a label, none or malformed."""
+    other = "b" if label == "a" else "a"
+    return [None, "c", other, {other: 0.7, label: 0.3}, label, {label: 1.8, other: 0.2}][
+        min(number % 10, 5)
+    ]
+
+
+def assert_recorded_predictions_are_evaluated(world):
+    """Check that each recorded prediction is repeated and counted once, and their accuracy."""
+    for found in world.read("predictions").values():
+        for _, one in found:
+            truth = world.truth[one["id"]]
+            other = "b" if truth == "a" else "a"
+            said = [None, None, other, other, truth, truth][min(int(one["id"]) % 10, 5)]
+            assert one["label"] == said
+    known, n = world.known(), world.sent
+    by_digit = [len(range(digit, n, 10)) for digit in range(10)]
+    assert known["recorded"] == {
+        "valid": n - by_digit[0] - by_digit[1],
+        "labels_alone": by_digit[2] + by_digit[4],
+        "missing": by_digit[0],
+        "malformed": by_digit[1],
+    }
+    report = known["evaluation"]["since_start"]
+    assert report["records"] == n
+    right = sum(by_digit[4:]) / n
+    assert report["committee"]["accuracy"]["low"] < right < report["committee"]["accuracy"]["high"]
+    gain = known["shadow_models"]["own model"]["since_start"]["gain"]
+    assert gain["low"] < gain["value"] < gain["high"]
 
 
 def assert_nothing_is_lost_or_doubled(world):

@@ -23,6 +23,7 @@ from tests.pipelines.scored_distributed import (
     assert_budgets_were_kept,
     assert_nothing_is_lost_or_doubled,
     assert_progress_goes_on,
+    assert_recorded_predictions_are_evaluated,
 )
 from tests.waiting import until
 
@@ -148,12 +149,14 @@ def feeding(world, over):
         over.wait(0.15)
 
 
+@pytest.mark.parametrize("recorded", [False, True])
 def test_after_kills_stops_and_partitions_that_join_nothing_is_lost_or_doubled(
-    tmp_path, kafka_servers, request
+    tmp_path, kafka_servers, request, recorded
 ):
     broker = request.getfixturevalue("broker") if "127.0.0.1" in kafka_servers else None
     encoder = tiny.write_encoder(tmp_path / "model")
-    world, over = Apart(tmp_path, kafka_servers, encoder=encoder), threading.Event()
+    world = Apart(tmp_path, kafka_servers, encoder=encoder, recorded=recorded)
+    over = threading.Event()
     feeder = threading.Thread(target=feeding, args=(world, over), daemon=True)
     try:
         chaos = Chaos(world, broker, KILLS)
@@ -184,4 +187,6 @@ def test_after_kills_stops_and_partitions_that_join_nothing_is_lost_or_doubled(
     assert known["committee"]["labels"] == len(asked), "each answer was learned once"
     assert known["join"]["answered"] == known["ledger"]["requests"] == len(asked)
     assert known["ledger"]["records"] == world.sent
+    if recorded:
+        assert_recorded_predictions_are_evaluated(world)
     assert f"batches 1 to {known['sequence']} replayed: bit for bit" in verified(world.file)

@@ -28,6 +28,12 @@ def test_spans_are_times_and_experts_are_those_that_scorers_hold(tmp_path):
     )
 
 
+def test_recorded_predictions_are_evaluated_with_it(tmp_path):
+    schema = {"classes": ["a", "b"]}
+    config = made(tmp_path, model={"prediction_field": "score"}, schema=schema)
+    assert config.sections.prediction_field == "score"
+
+
 def test_without_it_nothing_changes(tmp_path):
     config = made(tmp_path, pipeline={"name": "test", "scoring": "local"})
     assert config.sections.pipeline.join_window == 10_000
@@ -78,7 +84,6 @@ def test_without_it_nothing_changes(tmp_path):
             r'\[predictions\] format: must be "json" with',
         ),
         ("model", {"river": "models:one"}, "scorers only have committees"),
-        ("model", {"prediction_field": "score"}, "scorers only have committees"),
         ("shadow_models", {"nb": {"river": "models:one"}}, "scorers only have committees"),
         ("features", {"river": "models:one"}, "scorers only have committees"),
         ("decision", {"threshold": {"a": 0.9}}, "decide by `probabilities` of .predictions"),

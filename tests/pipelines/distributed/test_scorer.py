@@ -7,6 +7,7 @@ import pytest
 
 from streamboost.connectors.kafka.admin import add_partitions
 from streamboost.errors import DeletedError, UnavailableError
+from streamboost.pipelines.app.check import check_pipeline
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.state.commands import Command, queue_command
@@ -14,6 +15,7 @@ from tests.pipelines.scored_distributed import (
     assert_budgets_were_kept,
     assert_nothing_is_lost_or_doubled,
     assert_progress_goes_on,
+    assert_recorded_predictions_are_evaluated,
     turn,
     until_scored,
 )
@@ -40,6 +42,22 @@ def test_a_scorer_predicts_and_the_learner_learns_what_it_asked(make_world, scor
     assert world.known()["committee"]["labels"] == len(asked) > 3
     assert world.known()["ledger"]["records"] == 200
     assert max(p["version"] for _, p in world.read("predictions")[0]) > 0
+
+
+@pytest.mark.slow
+def test_recorded_predictions_are_evaluated_by_the_learner(make_world, scorer):
+    world = make_world(recorded=True)
+    one = scorer(world)
+    for n in (40, 100, 140):
+        world.send(n)
+        until_scored(world, one)
+        world.answer_all()
+        run(world.config, until_idle=True)
+    assert_nothing_is_lost_or_doubled(world)
+    assert_recorded_predictions_are_evaluated(world)
+    assert "bit for bit" in verify_replay(world.config)
+    (found,) = [found for found in check_pipeline(world.config) if found.part == "model"]
+    assert found.ok, found.text
 
 
 @pytest.mark.slow
