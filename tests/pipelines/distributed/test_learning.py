@@ -116,6 +116,19 @@ def test_merged_class_is_none_of_the_recorded_predictions_of_earlier_entries():
     assert labels_of(later) == {"right", None}
 
 
+def test_class_that_is_added_later_is_no_malformed_prediction_of_scorers():
+    learned = Learned(recorded())
+    every = judged(20, predict=lambda i, y: "third")
+    malformed = learned.task.step(every[:10], learned.edition(), 1_000, 0)
+    assert ScoringLogEntry.decode(malformed.entry, "").recorded["malformed"] == 10
+    learned.pipeline.journal_extras.rules = {"classes": ["left", "right", "third"]}
+    learned.step([message(malformed.entry, 0)], [])
+    later = learned.task.step(every[10:], learned.edition(), 1_000, 0)
+    assert labels_of(later) == {"third"}
+    effects = learned.step([message(later.entry, 1)], [])
+    assert set(effects.scored.labels) == {"third"}
+
+
 def test_a_committee_is_published_with_the_batch_in_which_it_comes_to_serve():
     learned = Learned(numbers())
     for n in range(12):
