@@ -225,14 +225,7 @@ class LearningPipeline(Pipeline):
                 rename_classes(entry.request_predictions(kept), mended),
                 to_requests(kept),
             )
-            recorded = None
-            if self.recorded is not None:
-                self._count_recorded(entry)
-                recorded = score_recorded(
-                    [dict(one.recorded) for one in kept],
-                    self.schema.classes,
-                    self.classes.current_class,
-                )
+            recorded = self._recorded_predictions(entry, kept)
             self._scored.append(scored if recorded is None else recorded)
             self.learner.observe_scored(scored, asked, entry.records, entry.decode_sums(), recorded)
         kept = [one for some in self._kept for one in some]
@@ -251,12 +244,20 @@ class LearningPipeline(Pipeline):
             version,
         ), to_requests(kept)
 
-    def _count_recorded(self, entry: ScoringLogEntry) -> None:
-        """Count the predictions of another system, also of records without a request."""
-        assert self.recorded is not None
+    def _recorded_predictions(
+        self, entry: ScoringLogEntry, requests: Sequence[RequestEntry]
+    ) -> Scored | None:
+        """Return another system's predictions of `requests`, and count those of the whole `entry`.
+
+        None: the learner's predictions are evaluated.
+        """
+        if self.recorded is None:
+            return None
         self.recorded.add_counts(entry.recorded)
         if self.recorded.n_labels_alone:
             self.learner.evaluation.has_probabilities = False
+        found = [dict(one.recorded) for one in requests]
+        return score_recorded(found, self.schema.classes, self.classes.current_class)
 
     def _add_records_from_label_messages(
         self, labels: Labels, labelled_batch: LabelledBatch

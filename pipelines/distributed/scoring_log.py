@@ -41,7 +41,7 @@ class RequestEntry:
     values
         Field values in the order of the schema.
     label, probabilities, margin
-        Prediction; the probabilities are in the order of the entry's classes.
+        Prediction of the learner; the probabilities are in the order of the entry's classes.
     utility, propensity, audit, selected
         Reason of the request: see `Requests`.
     recorded
