@@ -269,7 +269,10 @@ def recorded_prediction(number, label):
 
 
 def assert_recorded_predictions_are_evaluated(world):
-    """Check that each recorded prediction is repeated and counted once, and their accuracy."""
+    """Check that each recorded prediction is repeated and counted once, and their accuracy.
+
+    The accuracy may differ by twice the width of its half interval, as it is random.
+    """
     for found in world.read("predictions").values():
         for _, one in found:
             truth = world.truth[one["id"]]
@@ -286,8 +289,9 @@ def assert_recorded_predictions_are_evaluated(world):
     }
     report = known["evaluation"]["since_start"]
     assert report["records"] == n
+    accuracy = report["committee"]["accuracy"]
     right = sum(by_digit[4:]) / n
-    assert report["committee"]["accuracy"]["low"] < right < report["committee"]["accuracy"]["high"]
+    assert abs(accuracy["value"] - right) < accuracy["high"] - accuracy["low"] < 0.5
     gain = known["shadow_models"]["own model"]["since_start"]["gain"]
     assert gain["low"] < gain["value"] < gain["high"]
 
