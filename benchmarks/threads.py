@@ -35,10 +35,10 @@ def filler(n_rows, n_features):
     features = np.arange(n_features, dtype=np.uint32)
     first = (np.arange(n_features) * BINS).astype(np.uint64)
     hist = np.zeros(n_features * BINS * 2, dtype=np.int64)
-    statistic = rng.integers(0, 100, 2 * n_rows)
+    histogram_input = rng.integers(0, 100, 2 * n_rows)
 
     def fill(a, b):
-        args = hist, codes, features[a:b], first[a:b], rows, 0, n_rows, statistic
+        args = hist, codes, features[a:b], first[a:b], rows, 0, n_rows, histogram_input
         if n_rows > WIDE_ROWS:
             add_row_vectors(*args, 2)
         else:

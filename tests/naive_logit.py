@@ -73,7 +73,7 @@ def leaf_separate(P, y, w, rows, l2, clamp=2.0):
     return np.clip(G / ((w[rows, None] * P[rows]).sum(axis=0) + l2), -clamp, clamp)
 
 
-def grow_with_node_statistics(codes, n_bins, choose, l2, max_leaf_nodes, min_child):
+def grow_with_node_histogram_inputs(codes, n_bins, choose, l2, max_leaf_nodes, min_child):
     """Grow best leaf first; `choose(rows)` gives each node the g and h of its own split."""
 
     def node_of(rows):
@@ -177,7 +177,9 @@ def aoso(training, rounds, leaf, by_gain=True):
             g, h = pair_derivatives(P, t.y, *pair(P, t.y, t.w, rows, by_gain))
             return t.w * g, t.w * h
 
-        root = grow_with_node_statistics(t.codes, t.n_bins, choose, t.l2, t.leaves, t.min_child)
+        root = grow_with_node_histogram_inputs(
+            t.codes, t.n_bins, choose, t.l2, t.leaves, t.min_child
+        )
         for rows in map(list, naive.leaves_of(root)):
             t.F[rows] += t.rate * leaf(P, t.y, t.w, rows, t.l2)
     return t.F

@@ -11,10 +11,10 @@ from streamboost.kernels.jit import kernel
 __all__ = [
     "choose_node_class_pair",
     "class_pair_gradients",
-    "class_pair_statistic",
     "leaf_steps_full_hessian",
     "leaf_steps_in_best_pair",
     "leaf_steps_in_farthest_pair",
+    "write_class_pair_gradients",
 ]
 
 _TIE = 1e-9  # relative tolerance of ties; the first class wins a tie
@@ -122,7 +122,7 @@ def class_pair_gradients(
 
 
 @kernel
-def class_pair_statistic(probabilities, y, weight, rows, by_gain, bits, wide, values):
+def write_class_pair_gradients(probabilities, y, weight, rows, by_gain, bits, wide, values):
     """Choose the class pair of a node with the given `rows`; write its gradients and Hessians.
 
     They are written to `values` int64, as integers. The gradient and Hessian of row r are the upper

@@ -61,34 +61,34 @@ def class_gradients(probabilities, y, weight, class_index, gradient, hessian):
 
 
 @kernel
-def quantize(gradient, hessian, weight, scale_g, scale_h, wide, statistic):
-    """Write gradients and Hessians, times weight and scale, as integers to `statistic` int64.
+def quantize(gradient, hessian, weight, scale_g, scale_h, wide, histogram_input):
+    """Write gradients and Hessians, times weight and scale, as integers to `histogram_input` int64.
 
-    Row i has its gradient and Hessian in the upper and lower half of `statistic[i]`, or if `wide`,
-    in `statistic[2 * i]` and `statistic[2 * i + 1]`. Numbers are rounded before they
-    are multiplied by the weight, so that a row of weight 2 equals two rows exactly.
+    Row i has its gradient and Hessian in the upper and lower half of `histogram_input[i]`, or if
+    `wide`, in `histogram_input[2 * i]` and `histogram_input[2 * i + 1]`. Numbers are rounded before
+    they are multiplied by the weight, so that a row of weight 2 equals two rows exactly.
     """
     n = gradient.size
     for i in range(n):
         g = np.int64(np.rint(np.rint(gradient[i] * scale_g) * weight[i]))
         h = np.int64(np.rint(np.rint(hessian[i] * scale_h) * weight[i]))
         if wide:
-            statistic[2 * i] = g
-            statistic[2 * i + 1] = h
+            histogram_input[2 * i] = g
+            histogram_input[2 * i + 1] = h
         else:
-            statistic[i] = (g << 32) + h
+            histogram_input[i] = (g << 32) + h
 
 
 @kernel
-def quantize_without_overflow(gradient, hessian, weight, sum_g, sum_h, wide, statistic):
+def quantize_without_overflow(gradient, hessian, weight, sum_g, sum_h, wide, histogram_input):
     """Write gradients and Hessians as integers whose sums do not overflow; return both scales.
 
     `sum_g` and `sum_h` are the weighted sums of |gradient| and of Hessians, which bound the sums of
-    any node. The integers are written to `statistic`, see `quantize`. Each scale is a power of two,
-    so that rounding errors of the bounds do not change the scale.
+    any node. The integers are written to `histogram_input`, see `quantize`. Each scale is a power
+    of two, so that rounding errors of the bounds do not change the scale.
     """
     scale_g, scale_h = _scale_for_bound(sum_g, wide), _scale_for_bound(sum_h, wide)
-    quantize(gradient, hessian, weight, scale_g, scale_h, wide, statistic)
+    quantize(gradient, hessian, weight, scale_g, scale_h, wide, histogram_input)
     return scale_g, scale_h
 
 

@@ -6,24 +6,26 @@ import numpy as np
 
 from streamboost.kernels.growing.nodes import NODE
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import Statistic
+from streamboost.trees.histogram_input import HistogramInput
 from streamboost.trees.tree import Tree
 
-__all__ = ["NodeStatistic", "grow_with_node_statistics"]
+__all__ = ["NodeHistogramInput", "grow_with_node_histogram_inputs"]
 
-NodeStatistic = Callable[[np.ndarray], tuple[Statistic, float]]
-"""Function that takes the indices of a node's rows (uint32). It returns the rows' `Statistic`, and
-the factor that converts gains to a scale that all nodes share."""
+NodeHistogramInput = Callable[[np.ndarray], tuple[HistogramInput, float]]
+"""Function that takes the indices of a node's rows (uint32). It returns the rows' `HistogramInput`,
+and the factor that converts gains to a scale that all nodes share."""
 
 
-def grow_with_node_statistics(grower: Grower, statistic_of_node: NodeStatistic) -> Tree:
+def grow_with_node_histogram_inputs(
+    grower: Grower, histogram_input_of_node: NodeHistogramInput
+) -> Tree:
     """Grow one tree best-first, with gradients and Hessians chosen separately for each node.
 
-    `statistic_of_node` is called once for each node, with the node's rows. The histogram of a child
-    cannot be computed by subtraction, as each node has its own gradients. A node takes about 20 µs
-    of Python.
+    `histogram_input_of_node` is called once for each node, with the node's rows. The histogram of a
+    child cannot be computed by subtraction, as each node has its own gradients. A node takes about
+    20 µs of Python.
     """
-    growth = _GrowingTree(grower, statistic_of_node)
+    growth = _GrowingTree(grower, histogram_input_of_node)
     while growth.splits and growth.n_nodes < len(growth.nodes):
         growth.split_best_leaf()
     return growth.to_tree()
@@ -36,14 +38,14 @@ class _GrowingTree:
     as a tree of two leaves.
     """
 
-    def __init__(self, grower: Grower, statistic_of_node: NodeStatistic) -> None:
+    def __init__(self, grower: Grower, histogram_input_of_node: NodeHistogramInput) -> None:
         self._grow = grower
-        self._statistic_of_node = statistic_of_node
-        self._rows, self._rest = grower.rows.copy(), grower.rest.copy()
+        self._histogram_input_of_node = histogram_input_of_node
+        self._rows, self._unsampled_rows = grower.rows.copy(), grower.unsampled_rows.copy()
         self.nodes = np.zeros(2 * grower.max_leaf_nodes - 1, dtype=NODE)
         self.n_nodes = 0
         self.splits: dict[int, tuple[float, Tree]] = {}
-        self._add_leaf(0, 0, len(self._rows), 0, len(self._rest))
+        self._add_leaf(0, 0, len(self._rows), 0, len(self._unsampled_rows))
         self._find_split(0)
 
     def split_best_leaf(self) -> None:
@@ -54,16 +56,18 @@ class _GrowingTree:
         for field in ("feature", "bin", "missing_left", "members"):
             node[field] = split.nodes[0][field]
         node["gain"], node["left"] = gain, first
-        start, rest_start = int(node["start"]), int(node["rest_start"])
+        start, unsampled_start = int(node["start"]), int(node["unsampled_start"])
         self._rows[start : start + len(split.rows)] = split.rows
-        self._rest[rest_start : rest_start + len(split.rest)] = split.rest
+        self._unsampled_rows[unsampled_start : unsampled_start + len(split.unsampled_rows)] = (
+            split.unsampled_rows
+        )
         for side in range(2):
             self._add_leaf(
                 int(node["depth"]) + 1,
                 start + int(split.start[side]),
                 start + int(split.stop[side]),
-                rest_start + int(split.rest_start[side]),
-                rest_start + int(split.rest_stop[side]),
+                unsampled_start + int(split.unsampled_start[side]),
+                unsampled_start + int(split.unsampled_stop[side]),
             )
         if self.n_nodes < len(self.nodes):
             self._find_split(first)
@@ -72,7 +76,11 @@ class _GrowingTree:
     def to_tree(self) -> Tree:
         """Return the tree that was grown so far, with the leaf of each row."""
         return Tree(
-            self.nodes[: self.n_nodes], self._grow.features, self._rows, self._rest, gain_scale=1.0
+            self.nodes[: self.n_nodes],
+            self._grow.features,
+            self._rows,
+            self._unsampled_rows,
+            gain_scale=1.0,
         )
 
     def _add_leaf(
@@ -81,7 +89,7 @@ class _GrowingTree:
         node = self.nodes[self.n_nodes]
         node["feature"] = node["bin"] = node["left"] = node["slot"] = -1
         node["depth"], node["start"], node["stop"] = depth, start, stop
-        node["rest_start"], node["rest_stop"] = unsampled_start, unsampled_stop
+        node["unsampled_start"], node["unsampled_stop"] = unsampled_start, unsampled_stop
         self.n_nodes += 1
 
     def _find_split(self, leaf: int) -> None:
@@ -93,8 +101,10 @@ class _GrowingTree:
         if node["depth"] >= self._grow.max_depth:
             return
         rows = self._rows[node["start"] : node["stop"]]
-        rest = self._rest[node["rest_start"] : node["rest_stop"]]
-        statistic, unit = self._statistic_of_node(rows)
-        split = self._grow(statistic, rows=rows, rest=rest, max_leaf_nodes=2)
+        unsampled_rows = self._unsampled_rows[node["unsampled_start"] : node["unsampled_stop"]]
+        histogram_input, unit = self._histogram_input_of_node(rows)
+        split = self._grow(
+            histogram_input, rows=rows, unsampled_rows=unsampled_rows, max_leaf_nodes=2
+        )
         if split.n_leaves > 1:
             self.splits[leaf] = float(split.nodes[0]["gain"]) * unit, split

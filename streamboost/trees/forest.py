@@ -50,7 +50,7 @@ class Forest:
     category_codes
         The integer code of each category of each categorical feature.
     gain
-        Gain of each node's split per record, float32 (nodes,); see `Statistic.gain_scale`.
+        Gain of each node's split per record, float32 (nodes,); see `HistogramInput.gain_scale`.
     cover
         Share of the training weight in each leaf of a tree, float32 (leaves,).
     """

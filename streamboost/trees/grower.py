@@ -12,7 +12,7 @@ from streamboost.kernels.growing.grow import grow_tree
 from streamboost.kernels.growing.histograms import BinnedData
 from streamboost.kernels.growing.nodes import NODE
 from streamboost.trees.bins import Bins
-from streamboost.trees.statistics import Statistic
+from streamboost.trees.histogram_input import HistogramInput
 from streamboost.trees.tree import Tree
 
 __all__ = ["MOST_SUMS", "Grower", "HistogramPool"]
@@ -56,7 +56,7 @@ class Grower:
     ----------
     coded
         The bin indices of the training rows, and properties of the bins of each feature.
-    rows, rest
+    rows, unsampled_rows
         Indices of the sampled rows, on which splits are searched, and of the other rows, which are
         only assigned to leaves, uint32.
     features
@@ -114,7 +114,7 @@ class Grower:
         """
         self.features = features
         self.rows = rows
-        self.rest = np.zeros(0, dtype=np.uint32) if unsampled is None else unsampled
+        self.unsampled_rows = np.zeros(0, dtype=np.uint32) if unsampled is None else unsampled
         _, n_bins, missing, _ = self.coded
         widths = n_bins[features] + missing[features]
         self._first = (np.cumsum(widths) - widths).astype(np.uint64)
@@ -123,64 +123,66 @@ class Grower:
     @contextmanager
     def use_all_rows_and_features(self) -> Iterator[None]:
         """Grow trees on all rows and all splittable features inside a `with` block."""
-        features, rows, rest = self.features, self.rows, self.rest
+        features, rows, unsampled_rows = self.features, self.rows, self.unsampled_rows
         self.set_sample(self.splittable, self.all_rows)
         try:
             yield
         finally:
-            self.set_sample(features, rows, rest)
+            self.set_sample(features, rows, unsampled_rows)
 
     @property
     def uses_all_rows_and_features(self) -> bool:
         """Whether trees are grown on all rows and on all features that can be split."""
-        return len(self.rest) == 0 and len(self.features) == len(self.splittable)
+        return len(self.unsampled_rows) == 0 and len(self.features) == len(self.splittable)
 
     def __call__(
         self,
-        statistic: Statistic,
+        histogram_input: HistogramInput,
         *,
         rows: np.ndarray | None = None,
-        rest: np.ndarray | None = None,
+        unsampled_rows: np.ndarray | None = None,
         max_leaf_nodes: int | None = None,
     ) -> Tree:
-        """Grow a tree whose splits maximise the criterion of `statistic`, and return it.
+        """Grow a tree whose splits maximise the criterion of `histogram_input`, and return it.
 
-        `rows` and `rest` (uint32) replace the sampled and the other rows of the round, and
-        `max_leaf_nodes` the limit of the constructor, if given. This is for statistics that depend
+        `rows` and `unsampled_rows` (uint32) replace the sampled and the other rows of the round,
+        and `max_leaf_nodes` the limit of the constructor, if given. This is for inputs that depend
         on the node.
         """
         n_leaves = max_leaf_nodes or self.max_leaf_nodes
-        limits = self.tree_limits(statistic.kind, statistic.channels)
+        limits = self.tree_limits(histogram_input.kind, histogram_input.channels)
         limits["max_leaf_nodes"] = n_leaves
-        limits["min_child"] = max(1.0, self._min_child_weight * statistic.scale)
-        limits["l2"] = self._l2 * statistic.scale
+        limits["min_child"] = max(1.0, self._min_child_weight * histogram_input.scale)
+        limits["l2"] = self._l2 * histogram_input.scale
         nodes = np.empty(2 * n_leaves - 1, dtype=NODE)
         rows = (self.rows if rows is None else rows).copy()
-        rest = (self.rest if rest is None else rest).copy()
-        most = None if self._pruning is None else _max_score_of_each_row(statistic, rows)
+        unsampled_rows = (self.unsampled_rows if unsampled_rows is None else unsampled_rows).copy()
+        most = None if self._pruning is None else _max_score_of_each_row(histogram_input, rows)
         codes, n_bins, missing, categorical = self.coded
         columns = codes, self.features, self._first, n_bins[self.features], missing[self.features]
-        of_rows = statistic.values, statistic.channel
-        width = self._width * statistic.channels
+        of_rows = histogram_input.values, histogram_input.channel
+        width = self._width * histogram_input.channels
         # A row with an infinite bound prevents pruning.
         if most is not None and np.isfinite(most[rows]).all():
             room, heavy = self.histograms(1, width)[0], _sort_rows_by_rounded_weight(rows, most)
             grown = quick.grow_tree_with_pruning(
-                *columns, rows, heavy, rest, most, *of_rows, limits, room, nodes
+                *columns, rows, heavy, unsampled_rows, most, *of_rows, limits, room, nodes
             )
         else:
             room, parted = self.histograms(n_leaves, width), categorical[self.features]
-            given = *of_rows, statistic.totals, limits, room, nodes
-            grown = grow_tree(*columns, parted, rows, rest, *given)
+            given = *of_rows, histogram_input.totals, limits, room, nodes
+            grown = grow_tree(*columns, parted, rows, unsampled_rows, *given)
         n_nodes, n_adds = (int(count) for count in grown)
         self.n_adds += n_adds
-        return Tree(nodes[:n_nodes], self.features, rows, rest, statistic.gain_scale)
+        return Tree(
+            nodes[:n_nodes], self.features, rows, unsampled_rows, histogram_input.gain_scale
+        )
 
     def tree_limits(self, kind: int, channels: int) -> np.ndarray:
         """Return the limits of tree growth, LIMITS (1,), for a split criterion `kind`.
 
         `channels` is the number of sums per histogram bin. The least child weight and the penalty
-        are as in the constructor, not yet multiplied by `Statistic.scale`.
+        are as in the constructor, not yet multiplied by `HistogramInput.scale`.
         """
         limits = np.zeros(1, dtype=LIMITS)
         limits["kind"], limits["channels"] = kind, channels
@@ -189,21 +191,23 @@ class Grower:
         return limits
 
 
-def _max_score_of_each_row(statistic: Statistic, rows: np.ndarray) -> np.ndarray:
+def _max_score_of_each_row(histogram_input: HistogramInput, rows: np.ndarray) -> np.ndarray:
     """Return the largest score that each of `rows` can add to the score of a leaf, float64 (n,).
 
     The bound is infinite for a row with a gradient but no Hessian, and 0 for rows not in `rows`.
     Raises ConfigurationError if pruning does not support the criterion.
     """
-    width = 1 if statistic.channel.size else statistic.channels
-    each = statistic.values.reshape(-1, width)
+    width = 1 if histogram_input.channel.size else histogram_input.channels
+    each = histogram_input.values.reshape(-1, width)
     most, each = np.zeros(len(each)), each[rows]
-    if statistic.channel.size:  # class weights: the weight of the row, if its class is predicted
+    if (
+        histogram_input.channel.size
+    ):  # class weights: the weight of the row, if its class is predicted
         most[rows] = each[:, 0]
-    elif statistic.kind == ERROR:
+    elif histogram_input.kind == ERROR:
         most[rows] = np.maximum(each.max(axis=1), 0)
-    elif statistic.kind in (NEWTON, NEWTON_SUMS):
-        packed = statistic.kind == NEWTON
+    elif histogram_input.kind in (NEWTON, NEWTON_SUMS):
+        packed = histogram_input.kind == NEWTON
         g, h = (each >> 32, each & 0xFFFFFFFF) if packed else np.hsplit(each, 2)
         square = g.astype(np.float64) ** 2
         alone = np.divide(square, h, out=np.where(g == 0, 0.0, np.inf), where=h > 0)

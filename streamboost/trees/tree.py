@@ -12,30 +12,33 @@ class Tree:
     """Grown tree with its rows sorted by leaf; the boosting algorithm sets the leaf values.
 
     `nodes` are the NODE records of the kernel, and `features` the features available to the tree.
-    `rows` are the indices of the sampled rows, on which splits were searched, and `rest` those of
-    the other rows. Leaf m has the rows `rows[start[m]:stop[m]]` and
-    `rest[rest_start[m]:rest_stop[m]]`. `gain_scale` is the factor that makes the gains of different
-    trees comparable; see `Statistic`. `values` (leaves, K) are the leaf values, and `leaves` is the
-    mask of the nodes that are leaves.
+    `rows` are the indices of the sampled rows, on which splits were searched, and `unsampled_rows`
+    those of the other rows. Leaf m has the rows `rows[start[m]:stop[m]]` and
+    `unsampled_rows[unsampled_start[m]:unsampled_stop[m]]`. Split gains are multiplied by
+    `gain_scale` before gains of different trees are compared. `values` (leaves, K) are the leaf
+    values, and `leaves` is the mask of the nodes that are leaves.
     """
 
     nodes: np.ndarray
     features: np.ndarray
     rows: np.ndarray
-    rest: np.ndarray
+    unsampled_rows: np.ndarray
     gain_scale: float
     values: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
     leaves: np.ndarray = field(init=False)
     start: np.ndarray = field(init=False)
     stop: np.ndarray = field(init=False)
-    rest_start: np.ndarray = field(init=False)
-    rest_stop: np.ndarray = field(init=False)
+    unsampled_start: np.ndarray = field(init=False)
+    unsampled_stop: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         self.leaves = self.nodes["left"] < 0
         ends = self.nodes[self.leaves]
         self.start, self.stop = ends["start"].copy(), ends["stop"].copy()
-        self.rest_start, self.rest_stop = ends["rest_start"].copy(), ends["rest_stop"].copy()
+        self.unsampled_start, self.unsampled_stop = (
+            ends["unsampled_start"].copy(),
+            ends["unsampled_stop"].copy(),
+        )
 
     @property
     def n_leaves(self) -> int:
@@ -47,7 +50,7 @@ class Tree:
         leaf = np.empty(n_rows, dtype=np.int64)
         for m in range(self.n_leaves):
             leaf[self.rows[self.start[m] : self.stop[m]]] = m
-            leaf[self.rest[self.rest_start[m] : self.rest_stop[m]]] = m
+            leaf[self.unsampled_rows[self.unsampled_start[m] : self.unsampled_stop[m]]] = m
         return leaf
 
     def leaf_sums(self, values: np.ndarray) -> np.ndarray:
@@ -64,11 +67,13 @@ class Tree:
         `weight` is the weight of each row (n,), or one number for all rows.
         """
         if isinstance(weight, float):
-            counts = self.stop - self.start + self.rest_stop - self.rest_start
+            counts = self.stop - self.start + self.unsampled_stop - self.unsampled_start
             return np.asarray(weight * counts)
         weights = _sum_of_each_range(weight[self.rows], self.start, self.stop)
-        if len(self.rest):
-            weights += _sum_of_each_range(weight[self.rest], self.rest_start, self.rest_stop)
+        if len(self.unsampled_rows):
+            weights += _sum_of_each_range(
+                weight[self.unsampled_rows], self.unsampled_start, self.unsampled_stop
+            )
         return weights
 
 

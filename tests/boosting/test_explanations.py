@@ -131,7 +131,7 @@ def test_importances_find_what_the_classes_hang_on(model):
 
 @pytest.mark.parametrize("times", [4.0, 1e6])
 def test_importances_do_not_depend_on_the_unit_of_weights(times):
-    """Small weights use a statistic with packed sums, large weights one with separate sums."""
+    """Small weights use histograms with packed sums, large weights one with separate sums."""
     X, y = load_wine(return_X_y=True)
     model = SketchLogitBoostClassifier(
         n_estimators=20, min_child_weight=0.0, l2_regularization=0.0, random_state=0
@@ -154,7 +154,7 @@ def test_importances_of_one_gini_tree_are_scikit_learns():
 
 @pytest.mark.parametrize("weight", [1.0, 1000.0])
 def test_a_newton_tree_gains_what_its_leaves_lower_of_the_loss(weight):
-    """Small weights use a statistic with packed sums, large weights one with separate sums."""
+    """Small weights use histograms with packed sums, large weights one with separate sums."""
     X, y = load_breast_cancer(return_X_y=True)
     model = LogitBoostClassifier(n_estimators=1, max_leaf_nodes=7, l2_regularization=0.0)
     forest = model.fit(X, y, np.full(len(y), weight)).committee_.learners

@@ -5,7 +5,7 @@ from sklearn.datasets import load_iris
 
 from streamboost.boosting.loop import Algorithm, BoostingParameters, boost
 from streamboost.boosting.training_data import TrainingData
-from streamboost.trees.statistics import gradient_statistic
+from streamboost.trees.histogram_input import gradient_histogram_input
 
 X, y = load_iris(return_X_y=True)
 
@@ -37,7 +37,7 @@ class ClassByClass(Algorithm):
             g = ((state["y"] == k) - P[:, k]).astype(np.float32)
             h = (P[:, k] * (1 - P[:, k])).astype(np.float32)
             ones = np.ones_like(g)
-            tree = grow(gradient_statistic(g, h, ones, float(abs(g).sum()), float(h.sum())))
+            tree = grow(gradient_histogram_input(g, h, ones, float(abs(g).sum()), float(h.sum())))
             leaf = tree.leaf_indices(len(g))
             step = np.bincount(leaf, g) / (np.bincount(leaf, h) + 1.0)
             tree.values = np.zeros((tree.n_leaves, P.shape[1]), np.float32)

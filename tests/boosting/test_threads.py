@@ -19,7 +19,7 @@ from streamboost import (
 )
 
 SAMPLED = {"subsample": 0.7, "max_features": 0.5}
-# One of each kind of statistic, of growing by layers and by nodes, of pruning, and of no trees.
+# One of each kind of histogram input, of growing by layers and nodes, of pruning, and of no trees.
 MODELS = [
     AdaBoostMHClassifier(**SAMPLED),
     AOSOLogitBoostClassifier(**SAMPLED),

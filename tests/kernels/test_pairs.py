@@ -85,7 +85,7 @@ def test_the_statistic_sums_to_that_of_the_pair(wide):
     rng, _, P, y, w = rows(3)
     order = rng.permutation(50)[:30].astype(np.uint32)
     values = np.zeros(100, np.int64)
-    scale_g, scale_h = pairs.class_pair_statistic(
+    scale_g, scale_h = pairs.write_class_pair_gradients(
         P, y, w, order, True, 52.0 if wide else 30.0, wide, values
     )
     g, h = naive_logit.pair_derivatives(

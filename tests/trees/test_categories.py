@@ -13,7 +13,7 @@ from streamboost.trees.bins import Bins
 from streamboost.trees.categories import CategoryBins, CategoryCodes
 from streamboost.trees.forest import Forest, ForestBuilder
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import weight_statistic
+from streamboost.trees.histogram_input import class_weight_histogram_input
 
 
 def bins_of(column, weight=None):
@@ -93,7 +93,7 @@ def test_old_trees_answer_as_before_and_new_ones_as_they_were_grown(seed, n_cate
         )  # fmt: skip
         chosen = rng.random(len(X)) < 0.5
         grow.set_sample(grow.splittable, grow.all_rows[chosen], grow.all_rows[~chosen])
-        tree = grow(weight_statistic(np.ones(len(X)), y, 3))
+        tree = grow(class_weight_histogram_input(np.ones(len(X)), y, 3))
         tree.values = rng.random((tree.n_leaves, 3)).astype(np.float32)
         builder = ForestBuilder(forest, bins)
         builder.append_round([tree])

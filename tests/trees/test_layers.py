@@ -7,8 +7,8 @@ from streamboost.kernels.growing.criteria import ERROR
 from streamboost.trees.bins import Bins
 from streamboost.trees.forest import Forest
 from streamboost.trees.grower import Grower
+from streamboost.trees.histogram_input import vector_histogram_input
 from streamboost.trees.layers import add_layer
-from streamboost.trees.statistics import vector_statistic
 
 
 def make(seed, n=300, categorical=()):
@@ -31,10 +31,10 @@ def make(seed, n=300, categorical=()):
 
 
 def layered(grow, pull, n_layers):
-    statistic = vector_statistic(ERROR, np.stack([pull, -pull], axis=1))
-    tree = grow(statistic)
+    histogram_input = vector_histogram_input(ERROR, np.stack([pull, -pull], axis=1))
+    tree = grow(histogram_input)
     for _ in range(1, n_layers):
-        tree = add_layer(grow, tree, statistic)
+        tree = add_layer(grow, tree, histogram_input)
     return tree
 
 
@@ -47,7 +47,7 @@ def test_rows_end_where_the_packed_tree_sends_them(seed, n_layers, categorical):
     grow.set_sample(grow.splittable[1:], grow.all_rows[sampled], grow.all_rows[~sampled])
     tree = layered(grow, pull, n_layers)
     assert 2 <= tree.n_leaves <= 2**n_layers
-    assert sorted([*tree.rows, *tree.rest]) == list(range(len(X)))
+    assert sorted([*tree.rows, *tree.unsampled_rows]) == list(range(len(X)))
     tree.values = np.arange(tree.n_leaves, dtype=np.float32)[:, None]
     builder = Forest.empty(1).builder(bins)
     builder.append_round([tree])
@@ -68,7 +68,7 @@ def test_gains_of_layers_are_in_one_unit():
     _, _, pull, _, grow = make(9)
 
     def of(pull, unit):
-        return vector_statistic(ERROR, np.stack([pull, -pull], axis=1), unit=unit)
+        return vector_histogram_input(ERROR, np.stack([pull, -pull], axis=1), unit=unit)
 
     first = grow(of(1000 * pull, 1000.0), max_leaf_nodes=2)
     second = add_layer(grow, first, of(pull, 1.0))

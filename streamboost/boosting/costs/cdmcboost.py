@@ -13,7 +13,7 @@ from streamboost.boosting.costs.simplex import (
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels.growing.criteria import ERROR
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import vector_statistic
+from streamboost.trees.histogram_input import vector_histogram_input
 from streamboost.trees.tree import Tree
 
 __all__ = ["CDMCBoostClassifier", "line_search"]
@@ -56,12 +56,14 @@ class _CDMCBoost(SimplexAlgorithm):
         pull = (by_group * difference[group[y]]).sum(axis=1) / 2
         by_sign = np.stack([pull, -pull], axis=1)
         unit = float(state.n_records @ by_group.sum(axis=1) / state.n_records.sum())
-        statistic = vector_statistic(ERROR, by_sign, copies=state.n_records, unit=unit)
-        tree = grower(statistic)
-        edges = tree.leaf_sums(statistic.values[::2])  # integers, whose sums are exact in any order
+        histogram_input = vector_histogram_input(ERROR, by_sign, copies=state.n_records, unit=unit)
+        tree = grower(histogram_input)
+        edges = tree.leaf_sums(
+            histogram_input.values[::2]
+        )  # integers, whose sums are exact in any order
         answer = np.where(edges >= 0, 1.0, -1.0)
         by_group *= state.n_records[:, None]
-        if np.abs(edges).sum() / statistic.scale <= _LEAST_EDGE * by_group[tree.rows].sum():
+        if np.abs(edges).sum() / histogram_input.scale <= _LEAST_EDGE * by_group[tree.rows].sum():
             return None
         mass = np.zeros((2, 3, 3))
         up = answer[tree.leaf_indices(len(y))] > 0

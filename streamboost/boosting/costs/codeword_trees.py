@@ -14,7 +14,7 @@ from streamboost.boosting.costs.simplex import (
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels.growing.criteria import ERROR
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import vector_statistic
+from streamboost.trees.histogram_input import vector_histogram_input
 from streamboost.trees.tree import Tree
 
 __all__ = ["AdaBoostCostClassifier", "GDMCBoostClassifier", "vote_weight"]
@@ -38,11 +38,11 @@ class _CodewordTreeAlgorithm(SimplexAlgorithm):
         own = np.arange(n), state.y
         residual[own] = -residual.sum(axis=1)  # M / (2 (M-1)) of it is <y_k, w_i>
         unit = float(state.n_records @ residual[own] / state.n_records.sum())
-        statistic = vector_statistic(ERROR, residual, copies=state.n_records, unit=unit)
-        tree = grower(statistic)
+        histogram_input = vector_histogram_input(ERROR, residual, copies=state.n_records, unit=unit)
+        tree = grower(histogram_input)
         # The sums are integers, so that ties of classes do not depend on the order of the rows. The
         # unit cancels in the step.
-        residual = statistic.values.reshape(n, n_classes)
+        residual = histogram_input.values.reshape(n, n_classes)
         named = np.empty(tree.n_leaves, dtype=np.int64)
         right = wrong = 0
         for m, (start, stop) in enumerate(zip(tree.start, tree.stop, strict=True)):

@@ -16,7 +16,7 @@ from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels.growing.criteria import MH
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import vector_statistic
+from streamboost.trees.histogram_input import vector_histogram_input
 from streamboost.trees.tree import Tree
 
 __all__ = ["AdaBoostMHClassifier"]
@@ -32,7 +32,7 @@ class _AdaBoostMH(CoupledTreeAlgorithm):
         plus, minus = state.weights()
         n_records = state.n_records
         unit = n_records / (plus.sum() + minus.sum())  # scales the mean record weight to 1
-        tree = grower(vector_statistic(MH, np.hstack([plus, minus]) * unit))
+        tree = grower(vector_histogram_input(MH, np.hstack([plus, minus]) * unit))
         against, in_favour = tree.leaf_sums(plus), tree.leaf_sums(minus)
         total, difference = against + in_favour, against - in_favour
         extra = float(total.sum()) / (n_records * total.shape[1])

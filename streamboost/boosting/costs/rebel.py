@@ -19,8 +19,8 @@ from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels.growing.criteria import ERROR, STUMP
 from streamboost.trees.grower import Grower
+from streamboost.trees.histogram_input import vector_histogram_input
 from streamboost.trees.layers import add_layer
-from streamboost.trees.statistics import vector_statistic
 from streamboost.trees.tree import Tree
 
 __all__ = ["RebelClassifier"]
@@ -50,14 +50,14 @@ class _SignTreeAlgorithm(CoupledTreeAlgorithm):
         total = (plus[grower.rows] + minus[grower.rows]).sum(axis=0)
         pull = plus - minus
         unit = float(plus.sum() + minus.sum()) / state.n_records
-        tree = grower(vector_statistic(STUMP, pull, total, unit=unit), max_leaf_nodes=2)
+        tree = grower(vector_histogram_input(STUMP, pull, total, unit=unit), max_leaf_nodes=2)
         sums = tree.leaf_sums(pull)
         sign = np.array([1.0, -1.0])[: tree.n_leaves]
         a = self._optimal_coefficients(total, sign @ sums)
         for _ in range(1, self._max_depth):
             gain = -(pull @ np.sinh(a))
             by_sign = np.stack([gain, -gain], axis=1)
-            deeper = add_layer(grower, tree, vector_statistic(ERROR, by_sign, unit=unit))
+            deeper = add_layer(grower, tree, vector_histogram_input(ERROR, by_sign, unit=unit))
             better = np.where(deeper.leaf_sums(gain) >= 0, 1.0, -1.0)
             if deeper.n_leaves == tree.n_leaves and (better == sign).all():
                 break

@@ -15,9 +15,9 @@ from streamboost.boosting.log_loss.softmax import (
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import pairs
 from streamboost.kernels import softmax as kernels
-from streamboost.trees.by_node import grow_with_node_statistics
+from streamboost.trees.by_node import grow_with_node_histogram_inputs
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import Statistic, class_pair_statistic
+from streamboost.trees.histogram_input import HistogramInput, class_pair_histogram_input
 from streamboost.trees.tree import Tree
 
 __all__ = ["AOSOLogitBoostClassifier"]
@@ -46,11 +46,11 @@ class _AOSOLogitBoost(SoftmaxAlgorithm):
         """Return one tree whose nodes each fit the pair of classes with the largest gain."""
         buffer = np.empty(2 * len(state.y), dtype=np.int64)
 
-        def statistic_of_node(rows: np.ndarray) -> tuple[Statistic, float]:
+        def histogram_input_of_node(rows: np.ndarray) -> tuple[HistogramInput, float]:
             args = state.probabilities, state.y, state.weight, rows, buffer
-            return class_pair_statistic(*args, self._by_gain)
+            return class_pair_histogram_input(*args, self._by_gain)
 
-        tree = grow_with_node_statistics(grower, statistic_of_node)
+        tree = grow_with_node_histogram_inputs(grower, histogram_input_of_node)
         values = leaf_values(self._leaf, state, tree, self._l2)
         tree.values = (self._learning_rate * values).astype(np.float32)
         return trees_if_improved([tree], grower)

@@ -19,7 +19,7 @@ from streamboost.boosting.training_data import TrainingData
 from streamboost.kernels import softmax as kernels
 from streamboost.kernels.growing.criteria import NEWTON_SUMS
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import vector_statistic
+from streamboost.trees.histogram_input import vector_histogram_input
 from streamboost.trees.tree import Tree
 
 __all__ = ["KLogitBoostClassifier"]
@@ -70,7 +70,7 @@ class _KLogitBoost(Algorithm):
 
     def grow_round(self, state: _KLogitState, grower: Grower) -> list[Tree]:
         """Return one tree, whose leaves have a separate Newton step for each class."""
-        tree = grower(vector_statistic(NEWTON_SUMS, state.derivatives()))
+        tree = grower(vector_histogram_input(NEWTON_SUMS, state.derivatives()))
         values = leaf_values(kernels.leaf_steps_independent, state, tree, self._l2, _CLAMP)
         tree.values = (self._learning_rate * values).astype(np.float32)
         return trees_if_improved([tree], grower)

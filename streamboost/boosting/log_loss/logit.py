@@ -12,7 +12,7 @@ from streamboost.boosting.log_loss.softmax import (
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import softmax as kernels
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import gradient_statistic
+from streamboost.trees.histogram_input import gradient_histogram_input
 from streamboost.trees.tree import Tree
 
 __all__ = ["LogitBoostClassifier", "TreePerClassAlgorithm"]
@@ -37,7 +37,7 @@ class TreePerClassAlgorithm(SoftmaxAlgorithm):
         weighted sums of |gradient| and of Hessians.
         """
         gradient, hessian, sum_g, sum_h = derivatives
-        tree = grower(gradient_statistic(gradient, hessian, state.weight, sum_g, sum_h))
+        tree = grower(gradient_histogram_input(gradient, hessian, state.weight, sum_g, sum_h))
         step = np.empty(tree.n_leaves)
         ends = tree.start, tree.stop
         kernels.leaf_steps(gradient, hessian, state.weight, tree.rows, *ends, self._l2, CLAMP, step)

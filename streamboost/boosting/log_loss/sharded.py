@@ -15,7 +15,7 @@ from streamboost.kernels.growing.histograms import (
     BinnedData,
     FeatureSubset,
     FusedHistogram,
-    StatisticArrays,
+    HistogramInputArrays,
 )
 from streamboost.kernels.growing.levels import TreeBuilderState, continue_growth, start_growth
 from streamboost.kernels.growing.nodes import CODES, NODE
@@ -148,8 +148,10 @@ class ShardTrainer:
         )
         n = max(len(sampled_rows), len(self._work.order) - len(sampled_rows))
         growing = allocate_workspace(channels, CODES, 2 * width, len(columns.features), n, n_slots)
-        statistic = StatisticArrays(self._work.statistic, self._rows.y[:0], np.empty(0))
-        given = growth, columns, fused, sampled_rows, statistic, limits, growing
+        histogram_input = HistogramInputArrays(
+            self._work.histogram_input, self._rows.y[:0], np.empty(0)
+        )
+        given = growth, columns, fused, sampled_rows, histogram_input, limits, growing
         n_sums = start_growth(*given)
         while n_sums >= 0:
             if n_sums:

@@ -27,7 +27,7 @@ from streamboost.kernels.growing.sketch import (
 from streamboost.kernels.softmax import softmax
 from streamboost.trees.forest import ForestBuilder
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import choose_gradient_format
+from streamboost.trees.histogram_input import choose_gradient_format
 from streamboost.trees.sums import ThreadAllReduce, quantize_weights
 
 __all__ = ["SketchLogitBoost"]

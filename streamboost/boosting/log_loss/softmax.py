@@ -54,9 +54,9 @@ class SoftmaxState(RowState):
         args = self.scores, self.probabilities
         if len(trees) == 1:
             (tree,) = trees
-            ends = np.stack([tree.start, tree.stop, tree.rest_start, tree.rest_stop])
+            ends = np.stack([tree.start, tree.stop, tree.unsampled_start, tree.unsampled_stop])
             kernels.update_softmax_by_tree(
-                *args, tree.rows, tree.rest, ends, tree.values, self.rounds
+                *args, tree.rows, tree.unsampled_rows, ends, tree.values, self.rounds
             )
         else:
             add_leaf_values(self.scores, trees)
@@ -133,7 +133,9 @@ def add_leaf_values(scores: np.ndarray, trees: Sequence[Tree]) -> None:
     """Add the leaf values of the trees to `scores` float32 (n, K) of all rows, in place."""
     for tree in trees:
         kernels.add_leaf_values(scores, tree.rows, tree.start, tree.stop, tree.values)
-        kernels.add_leaf_values(scores, tree.rest, tree.rest_start, tree.rest_stop, tree.values)
+        kernels.add_leaf_values(
+            scores, tree.unsampled_rows, tree.unsampled_start, tree.unsampled_stop, tree.values
+        )
 
 
 def leaf_values(

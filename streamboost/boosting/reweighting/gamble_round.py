@@ -73,10 +73,10 @@ class GambleAlgorithm(Algorithm):
         K, present = state.n_classes, state.present
         if len(present) < 2:
             return []
-        statistic = state.tree_statistic(self.row_weights(state), self._kind)
-        tree = grower(statistic)
+        histogram_input = state.tree_histogram_input(self.row_weights(state), self._kind)
+        tree = grower(histogram_input)
         leaf = tree.leaf_indices(len(state.y))
-        mass = class_weights_of_leaves(leaf, state.y, statistic.values, (tree.n_leaves, K))[
+        mass = class_weights_of_leaves(leaf, state.y, histogram_input.values, (tree.n_leaves, K))[
             :, present
         ]
         records = np.bincount(leaf, weights=state.n_records, minlength=tree.n_leaves)

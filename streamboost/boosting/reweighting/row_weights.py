@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from streamboost.kernels.growing.criteria import ENTROPY, ERROR, GINI
-from streamboost.trees.statistics import Statistic, weight_statistic
+from streamboost.trees.histogram_input import HistogramInput, class_weight_histogram_input
 from streamboost.trees.tree import Tree
 
 __all__ = ["CRITERIA", "Criterion", "ExponentialState", "class_weights_of_leaves"]
@@ -54,14 +54,14 @@ class ExponentialState:
         log_weight = -self.own_score if log_initial is None else log_initial - self.own_score
         return np.asarray(np.exp(log_weight - log_weight.max()))
 
-    def tree_statistic(self, weight: np.ndarray, kind: int = GINI) -> Statistic:
-        """Return the rows' numbers that the histograms of a tree add up (see `Statistic`).
+    def tree_histogram_input(self, weight: np.ndarray, kind: int = GINI) -> HistogramInput:
+        """Return the weights of the rows' classes as input of a tree's histograms.
 
         `weight` (n,) is the weight of one record of each row. `kind` is a split criterion, one of
         the values of `CRITERIA`.
         """
         unit = float((weight * self.n_records).sum() / self.n_records.sum())
-        return weight_statistic(
+        return class_weight_histogram_input(
             weight, self.y, self.n_classes, kind, copies=self.n_records, unit=unit
         )
 
@@ -76,7 +76,8 @@ def class_weights_of_leaves(
     """Return the total weight of the rows of each class in each leaf, float64 (leaves, K).
 
     `leaf`, `y` and `weight` (n,) are the leaf, class and weight of each row; `shape` is (leaves,
-    K). Pass the integer weights of a `Statistic` if ties must not depend on the order of the rows.
+    K). If ties must not depend on the order of the rows, pass the integers `HistogramInput.values`
+    as `weight`.
     """
     n_leaves, n_classes = shape
     mass = np.bincount(leaf * n_classes + y, weights=weight, minlength=n_leaves * n_classes)

@@ -118,11 +118,13 @@ class VotingTreeAlgorithm(Algorithm):
         self, state: VoteState, grower: Grower, log_initial: np.ndarray | None
     ) -> tuple[Tree, np.ndarray, float]:
         """Return a grown tree, the class that each leaf predicts, and the tree's error rate."""
-        statistic = state.tree_statistic(state.record_weights(log_initial), self._kind)
-        tree = grower(statistic)
+        histogram_input = state.tree_histogram_input(state.record_weights(log_initial), self._kind)
+        tree = grower(histogram_input)
         leaf = tree.leaf_indices(len(state.y))
         shape = tree.n_leaves, state.n_classes
-        answer = class_weights_of_leaves(leaf, state.y, statistic.values, shape).argmax(axis=1)
+        answer = class_weights_of_leaves(leaf, state.y, histogram_input.values, shape).argmax(
+            axis=1
+        )
         return tree, answer, state.error_rate(answer[leaf])
 
     def update_state(self, state: VoteState, trees: Sequence[Tree]) -> None:

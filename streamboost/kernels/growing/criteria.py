@@ -34,7 +34,7 @@ LIMITS = np.dtype(
         ("channels", np.int64),
         ("max_leaf_nodes", np.int64),
         ("max_depth", np.int64),
-        ("min_child", np.float64),  # in the statistic's units, at least one unit
+        ("min_child", np.float64),  # in units of the histogram input, at least one unit
         ("l2", np.float64),  # likewise
     ],
     align=True,

@@ -7,7 +7,7 @@ import numpy as np
 from streamboost.kernels.growing.criteria import NEWTON, has_gradient_hessian_bins
 from streamboost.kernels.growing.histograms import (
     FeatureSubset,
-    StatisticArrays,
+    HistogramInputArrays,
     build_histogram,
     fuse_features,
     subtract_histogram,
@@ -88,7 +88,7 @@ def grow_tree(
     """Grow one tree into `nodes`, and sort `rows` and `unsampled_rows` by leaf.
 
     The first six arguments are those of `FeatureSubset`; `values`, `channel` and `totals` are those
-    of `StatisticArrays`. Further shapes: `rows` to train on, `unsampled_rows` only assigned
+    of `HistogramInputArrays`. Further shapes: `rows` to train on, `unsampled_rows` only assigned
     to leaves, uint32; `limits` (1,) LIMITS; `histogram_pool` int64 (slots, bins x channels), of any
     content; `nodes` (2 leaves - 1,) NODE. Returns the number of nodes, and of additions to
     histograms.
@@ -98,7 +98,7 @@ def grow_tree(
     histograms of both of its children are built from rows.
     """
     columns = FeatureSubset(codes, features, offsets, n_bins, missing, categorical)
-    statistic = StatisticArrays(values, channel, totals)
+    histogram_input = HistogramInputArrays(values, channel, totals)
     lim = limits[0]
     packed = lim.kind == NEWTON
     newton = packed or has_gradient_hessian_bins(lim)
@@ -113,7 +113,7 @@ def grow_tree(
         histogram_pool.shape[0],
     )
     return grow_tree_in_workspace(
-        columns, rows, unsampled_rows, statistic, lim, histogram_pool, nodes, fused, workspace
+        columns, rows, unsampled_rows, histogram_input, lim, histogram_pool, nodes, fused, workspace
     )
 
 
@@ -140,21 +140,30 @@ def _assign_histogram_slot(nodes, leaf, sibling, slot_owners):
 
 @inner_kernel
 def _build_leaf_histogram(
-    nodes, leaf, columns, fused, rows, statistic, limits, histogram_pool, workspace
+    nodes, leaf, columns, fused, rows, histogram_input, limits, histogram_pool, workspace
 ):
     """Build the histogram of a leaf in its slot of the pool; return the number of additions."""
     node = nodes[leaf]
     build_histogram(
-        node, columns, fused, rows, statistic, limits, histogram_pool[node.slot], workspace.pairs
+        node,
+        columns,
+        fused,
+        rows,
+        histogram_input,
+        limits,
+        histogram_pool[node.slot],
+        workspace.pairs,
     )
     return columns.features.size * (node.stop - node.start)
 
 
 @inner_kernel
-def _find_split_of_leaf(nodes, leaf, columns, statistic, limits, histogram_pool, workspace):
+def _find_split_of_leaf(nodes, leaf, columns, histogram_input, limits, histogram_pool, workspace):
     """Write the best split of a leaf to its node; if no split has a gain, free its slot."""
     node = nodes[leaf]
-    find_best_split(node, histogram_pool[node.slot], columns, limits, statistic.totals, workspace)
+    find_best_split(
+        node, histogram_pool[node.slot], columns, limits, histogram_input.totals, workspace
+    )
     if node.gain <= 0.0:
         workspace.owner[node.slot] = -1
         node.slot = -1
@@ -162,7 +171,7 @@ def _find_split_of_leaf(nodes, leaf, columns, statistic, limits, histogram_pool,
 
 @inner_kernel
 def grow_tree_in_workspace(
-    columns, rows, unsampled_rows, statistic, limits, histogram_pool, nodes, fused, workspace
+    columns, rows, unsampled_rows, histogram_input, limits, histogram_pool, nodes, fused, workspace
 ):
     """Grow one tree as `grow_tree` does, with a given workspace; return the same numbers."""
     make_leaf(nodes, 0, 0, 0, rows.size, 0, unsampled_rows.size)
@@ -174,9 +183,9 @@ def grow_tree_in_workspace(
         owner[slot] = -1
     _assign_histogram_slot(nodes, 0, -1, owner)
     n_adds = _build_leaf_histogram(
-        nodes, 0, columns, fused, rows, statistic, limits, histogram_pool, workspace
+        nodes, 0, columns, fused, rows, histogram_input, limits, histogram_pool, workspace
     )
-    _find_split_of_leaf(nodes, 0, columns, statistic, limits, histogram_pool, workspace)
+    _find_split_of_leaf(nodes, 0, columns, histogram_input, limits, histogram_pool, workspace)
     while n_leaves < limits.max_leaf_nodes:
         i = leaf_with_best_split(nodes, n_nodes)
         if i < 0:
@@ -197,14 +206,24 @@ def grow_tree_in_workspace(
         else:
             _assign_histogram_slot(nodes, large, -1, owner)
             n_adds += _build_leaf_histogram(
-                nodes, large, columns, fused, rows, statistic, limits, histogram_pool, workspace
+                nodes,
+                large,
+                columns,
+                fused,
+                rows,
+                histogram_input,
+                limits,
+                histogram_pool,
+                workspace,
             )
         _assign_histogram_slot(nodes, small, large, owner)
         n_adds += _build_leaf_histogram(
-            nodes, small, columns, fused, rows, statistic, limits, histogram_pool, workspace
+            nodes, small, columns, fused, rows, histogram_input, limits, histogram_pool, workspace
         )
         if slot >= 0:
             subtract_histogram(histogram_pool[slot], histogram_pool[nodes[small].slot])
         for child in (a, b):
-            _find_split_of_leaf(nodes, child, columns, statistic, limits, histogram_pool, workspace)
+            _find_split_of_leaf(
+                nodes, child, columns, histogram_input, limits, histogram_pool, workspace
+            )
     return n_nodes, n_adds

@@ -1,7 +1,7 @@
 """Histograms: sums over the rows of a node, in each bin of each feature.
 
-The numbers of a row are integers (see `trees.statistics`), so that histograms are exact and do not
-depend on the order of the rows. The histogram of a child is that of the parent less that of the
+The numbers of a row are integers (see `trees.histogram_input`), so that histograms are exact and do
+not depend on the order of the rows. The histogram of a child is that of the parent less that of the
 sibling.
 """
 
@@ -16,10 +16,10 @@ __all__ = [
     "BinnedData",
     "FeatureSubset",
     "FusedHistogram",
-    "StatisticArrays",
+    "HistogramInputArrays",
+    "add_input_to_histogram",
     "add_packed_gradients_to_histogram",
     "add_row_vectors_to_histogram",
-    "add_statistics_to_histogram",
     "build_histogram",
     "fuse_features",
     "subtract_histogram",
@@ -52,7 +52,7 @@ class FeatureSubset(NamedTuple):
     categorical: np.ndarray  # bool (d,)
 
 
-class StatisticArrays(NamedTuple):
+class HistogramInputArrays(NamedTuple):
     """Numbers of each row that are summed in histograms, such as gradients and Hessians."""
 
     values: np.ndarray  # int64: one per row, or one per row and channel, row by row
@@ -82,7 +82,7 @@ def add_packed_gradients_to_histogram(hist, codes, features, offsets, rows, star
     The rows are `rows[start:stop]`. `offsets` (d,) is the index of each feature's first bin in
     `hist`.
     """
-    # Each pass handles four features, so that a row's index and statistic are read once for four.
+    # Each pass handles four features, so that a row's index and numbers are read once for four.
     n = features.size
     j = 0
     while j + 4 <= n:
@@ -233,7 +233,7 @@ def _add_fused_features_to_histogram(hist, offsets, fused, rows, start, stop, va
 def add_row_vectors_to_histogram(
     hist, codes, features, offsets, rows, start, stop, values, n_channels
 ):
-    """Add the rows' statistics, `n_channels` numbers per row, to each feature's histogram."""
+    """Add the `n_channels` numbers of each row to the row's bin of each of the `features`."""
     width = np.uint64(n_channels)
     for j in range(features.size):
         c = codes[features[j]]
@@ -259,11 +259,11 @@ def _add_class_weights_to_histogram(
 
 
 @inner_kernel
-def add_statistics_to_histogram(
-    hist, codes, features, offsets, rows, start, stop, statistic, n_channels
+def add_input_to_histogram(
+    hist, codes, features, offsets, rows, start, stop, histogram_input, n_channels
 ):
     """Add the numbers of each row, a vector or a class weight, to the histograms of `features`."""
-    values, channel = statistic.values, statistic.channel
+    values, channel = histogram_input.values, histogram_input.channel
     if channel.size:
         _add_class_weights_to_histogram(
             hist, codes, features, offsets, rows, start, stop, values, channel, n_channels
@@ -275,22 +275,22 @@ def add_statistics_to_histogram(
 
 
 @inner_kernel
-def build_histogram(node, columns, fused, rows, statistic, limits, hist, workspace):
+def build_histogram(node, columns, fused, rows, histogram_input, limits, hist, workspace):
     """Build the histogram of a node in `hist`; `workspace` has space for two int64 per row."""
     hist[:] = 0
     codes, features, first = columns.codes, columns.features, columns.first
     start, stop = node.start, node.stop
     if has_gradient_hessian_bins(limits):
         _add_gradient_pairs_to_histogram(
-            hist, codes, features, first, rows, start, stop, statistic.values, workspace
+            hist, codes, features, first, rows, start, stop, histogram_input.values, workspace
         )
         return
     if limits.kind != NEWTON:
-        add_statistics_to_histogram(
-            hist, codes, features, first, rows, start, stop, statistic, limits.channels
+        add_input_to_histogram(
+            hist, codes, features, first, rows, start, stop, histogram_input, limits.channels
         )
         return
-    values = statistic.values
+    values = histogram_input.values
     if fused.groups.size > 0 and stop - start > 2 * _JOINT:
         _add_fused_features_to_histogram(hist, first, fused, rows, start, stop, values)
         features, first = fused.plain, fused.plain_first

@@ -42,7 +42,7 @@ class TreeBuilderState(NamedTuple):
 
 
 @kernel
-def start_growth(growth, columns, fused, rows, statistic, limits, workspace):
+def start_growth(growth, columns, fused, rows, histogram_input, limits, workspace):
     """Start a tree with one leaf, and build its histogram on the rows of this shard.
 
     Returns the number of histograms in `growth.sums` that the caller must all-reduce.
@@ -57,14 +57,14 @@ def start_growth(growth, columns, fused, rows, statistic, limits, workspace):
     if columns.features.size == 0:
         return 0
     build_histogram(
-        known[0], columns, fused, rows, statistic, limits[0], growth.sums[0], workspace.pairs
+        known[0], columns, fused, rows, histogram_input, limits[0], growth.sums[0], workspace.pairs
     )
     size[3] = columns.features.size * rows.size
     return 1
 
 
 @kernel
-def continue_growth(growth, columns, fused, rows, statistic, limits, workspace):
+def continue_growth(growth, columns, fused, rows, histogram_input, limits, workspace):
     """Continue the tree after the all-reduce of `growth.sums`, and split the next leaves.
 
     Returns the number of histograms in `growth.sums` that the caller must all-reduce next, or -1 if
@@ -74,9 +74,9 @@ def continue_growth(growth, columns, fused, rows, statistic, limits, workspace):
     if growth.known[0].slot < 0 and growth.size[0] == 1 and columns.features.size > 0:
         _assign_histogram_slot(growth, 0, -1, 0, workspace.owner)
         _copy_values_to(growth.pool[growth.known[0].slot], growth.sums[0])
-        _find_split_of_leaf(growth, 0, 0, columns, statistic, lim, workspace)
+        _find_split_of_leaf(growth, 0, 0, columns, histogram_input, lim, workspace)
         growth.tree[0] = growth.known[0]
-    _find_splits_of_new_leaves(growth, columns, statistic, lim, workspace)
+    _find_splits_of_new_leaves(growth, columns, histogram_input, lim, workspace)
     wanted, n_left = _apply_known_splits_in_best_first_order(growth, lim)
     if wanted < 0:
         return -1
@@ -84,14 +84,14 @@ def continue_growth(growth, columns, fused, rows, statistic, limits, workspace):
     c = n_sums = np.int64(0)
     while c < growth.size[2]:
         n_sums = _split_leaf(
-            growth, c, n_left, n_sums, columns, fused, rows, statistic, lim, workspace
+            growth, c, n_left, n_sums, columns, fused, rows, histogram_input, lim, workspace
         )
         c += 1
     return n_sums
 
 
 @inner_kernel
-def _find_splits_of_new_leaves(growth, columns, statistic, limits, workspace):
+def _find_splits_of_new_leaves(growth, columns, histogram_input, limits, workspace):
     """Find the best split of each leaf that was created in the last turn."""
     known, at = growth.known, 0
     for c in range(growth.size[2]):
@@ -113,15 +113,17 @@ def _find_splits_of_new_leaves(growth, columns, statistic, limits, workspace):
                 _assign_histogram_slot(growth, child, left, c + 1, workspace.owner)
                 _copy_values_to(growth.pool[known[child].slot], growth.sums[at])
                 at += 1
-        _find_split_of_leaf(growth, left, i, columns, statistic, limits, workspace)
-        _find_split_of_leaf(growth, left + 1, i, columns, statistic, limits, workspace)
+        _find_split_of_leaf(growth, left, i, columns, histogram_input, limits, workspace)
+        _find_split_of_leaf(growth, left + 1, i, columns, histogram_input, limits, workspace)
     growth.size[2] = 0
 
 
 @inner_kernel
-def _find_split_of_leaf(growth, leaf, parent, columns, statistic, limits, workspace):
+def _find_split_of_leaf(growth, leaf, parent, columns, histogram_input, limits, workspace):
     node = growth.known[leaf]
-    find_best_split(node, growth.pool[node.slot], columns, limits, statistic.totals, workspace)
+    find_best_split(
+        node, growth.pool[node.slot], columns, limits, histogram_input.totals, workspace
+    )
     growth.bound[leaf] = min(growth.bound[parent], node.gain)
     if node.gain <= 0.0:
         _free_histogram_slot(growth.known, leaf, workspace.owner)
@@ -227,7 +229,16 @@ def _choose_leaves_to_split(growth, first_leaf, n_splits_left):
 
 @inner_kernel
 def _split_leaf(
-    growth, turn_split, n_splits_left, n_sums, columns, fused, rows, statistic, limits, workspace
+    growth,
+    turn_split,
+    n_splits_left,
+    n_sums,
+    columns,
+    fused,
+    rows,
+    histogram_input,
+    limits,
+    workspace,
 ):
     """Split leaf number `turn_split` of this turn: partition its rows, and build histograms.
 
@@ -261,7 +272,9 @@ def _split_leaf(
         if light == side or light == 2:
             child = known[left + side]
             hist = growth.sums[n_sums]
-            build_histogram(child, columns, fused, rows, statistic, limits, hist, workspace.pairs)
+            build_histogram(
+                child, columns, fused, rows, histogram_input, limits, hist, workspace.pairs
+            )
             growth.size[3] += columns.features.size * (child.stop - child.start)
             n_sums += 1
     return n_sums

@@ -25,8 +25,8 @@ NODE = np.dtype(
         ("slot", np.int32),  # a leaf's histogram in the pool, -1 if it has none
         ("start", np.int64),  # range of the sampled rows
         ("stop", np.int64),
-        ("rest_start", np.int64),  # range of the rows that were not sampled
-        ("rest_stop", np.int64),
+        ("unsampled_start", np.int64),  # range of the rows that were not sampled
+        ("unsampled_stop", np.int64),
         ("missing_left", np.bool_),
         ("members", np.uint8, (32,)),  # for categories: a bit per code, set if it goes left
     ],
@@ -37,16 +37,17 @@ CODES = 256
 
 
 @inner_kernel
-def make_leaf(nodes, leaf, depth, start, stop, rest_start, rest_stop):
-    """Make the node at index `leaf` a leaf at this depth, with these ranges of row positions.
+def make_leaf(nodes, leaf, depth, start, stop, unsampled_start, unsampled_stop):
+    """Make the node at index `leaf` a leaf at this depth, and set the ranges of its rows.
 
-    The sampled rows are `start` to `stop`, the unsampled rows are `rest_start` to `rest_stop`.
+    Sampled rows are at positions `start` to `stop` - 1, and unsampled rows at `unsampled_start` to
+    `unsampled_stop` - 1.
     """
     node = nodes[leaf]
     node.gain, node.feature, node.bin, node.left, node.slot = 0.0, -1, -1, -1, -1
     node.depth, node.missing_left = depth, False
     node.start, node.stop = start, stop
-    node.rest_start, node.rest_stop = rest_start, rest_stop
+    node.unsampled_start, node.unsampled_stop = unsampled_start, unsampled_stop
 
 
 @inner_kernel
@@ -130,9 +131,25 @@ def split_node(nodes, parent, first_child, columns, rows, unsampled, workspace):
     if categorical and node.missing_left:
         _mark_seen_categories(node, column, rows, workspace.seen)
         send_unseen_categories_left(node, n_bins, side, workspace.seen)
-    rest_middle = partition_rows(unsampled, node.rest_start, node.rest_stop, column, side, buffer)
-    make_leaf(nodes, first_child, node.depth + 1, node.start, middle, node.rest_start, rest_middle)
+    unsampled_middle = partition_rows(
+        unsampled, node.unsampled_start, node.unsampled_stop, column, side, buffer
+    )
     make_leaf(
-        nodes, first_child + 1, node.depth + 1, middle, node.stop, rest_middle, node.rest_stop
+        nodes,
+        first_child,
+        node.depth + 1,
+        node.start,
+        middle,
+        node.unsampled_start,
+        unsampled_middle,
+    )
+    make_leaf(
+        nodes,
+        first_child + 1,
+        node.depth + 1,
+        middle,
+        node.stop,
+        unsampled_middle,
+        node.unsampled_stop,
     )
     return middle

@@ -26,9 +26,9 @@ from streamboost.kernels.growing.criteria import (
 from streamboost.kernels.growing.grow import allocate_workspace
 from streamboost.kernels.growing.histograms import (
     FeatureSubset,
-    StatisticArrays,
+    HistogramInputArrays,
+    add_input_to_histogram,
     add_packed_gradients_to_histogram,
-    add_statistics_to_histogram,
 )
 from streamboost.kernels.growing.nodes import (
     CODES,
@@ -64,8 +64,8 @@ class _SplitSearchWorkspace(NamedTuple):
 
 
 @inner_kernel
-def _add_row_to_sums(row, statistic, limits, sums):
-    values, channel, width = statistic.values, statistic.channel, sums.size
+def _add_row_to_sums(row, histogram_input, limits, sums):
+    values, channel, width = histogram_input.values, histogram_input.channel, sums.size
     if channel.size:
         sums[channel[row]] += values[row]
     elif limits.kind == NEWTON:
@@ -78,7 +78,7 @@ def _add_row_to_sums(row, statistic, limits, sums):
 
 @inner_kernel
 def _divide_rows_into_parts(
-    rows_by_score, start, stop, max_scores, statistic, limits, min_rows, workspace
+    rows_by_score, start, stop, max_scores, histogram_input, limits, min_rows, workspace
 ):
     """Divide a node's rows, in descending order of `max_scores`, into parts.
 
@@ -95,7 +95,7 @@ def _divide_rows_into_parts(
         totals[0, k] = 0.0
     n_parts, begin, before, so_far, wanted = 0, start, 0.0, 0.0, _FIRST * whole
     for i in range(start, stop):
-        _add_row_to_sums(rows_by_score[i], statistic, limits, totals[n_parts])
+        _add_row_to_sums(rows_by_score[i], histogram_input, limits, totals[n_parts])
         so_far += max_scores[rows_by_score[i]]
         enough = (
             before + so_far >= wanted and i + 1 - begin >= min_rows and stop - i - 1 >= min_rows
@@ -117,7 +117,7 @@ def _divide_rows_into_parts(
 
 @inner_kernel
 def _add_rows_to_histograms(
-    hist, columns, first_feature, end_feature, rows_by_score, start, stop, statistic, limits
+    hist, columns, first_feature, end_feature, rows_by_score, start, stop, histogram_input, limits
 ):
     """Add rows to the histograms of the features from `first_feature` to `end_feature`."""
     codes, features, first = (
@@ -127,11 +127,19 @@ def _add_rows_to_histograms(
     )
     if limits.kind == NEWTON:
         add_packed_gradients_to_histogram(
-            hist, codes, features, first, rows_by_score, start, stop, statistic.values
+            hist, codes, features, first, rows_by_score, start, stop, histogram_input.values
         )
     else:
-        add_statistics_to_histogram(
-            hist, codes, features, first, rows_by_score, start, stop, statistic, limits.channels
+        add_input_to_histogram(
+            hist,
+            codes,
+            features,
+            first,
+            rows_by_score,
+            start,
+            stop,
+            histogram_input,
+            limits.channels,
         )
 
 
@@ -182,7 +190,16 @@ def _feature_score_bound(hist, columns, feature, limits, part, workspace):
 
 @kernel
 def _complete_histograms(
-    node, columns, rows_by_score, statistic, limits, hist, n_parts, node_score, tolerance, workspace
+    node,
+    columns,
+    rows_by_score,
+    histogram_input,
+    limits,
+    hist,
+    n_parts,
+    node_score,
+    tolerance,
+    workspace,
 ):
     """Build complete histograms of the features that can have the best split; skip the others.
 
@@ -196,7 +213,7 @@ def _complete_histograms(
     )
     hist[:] = 0
     _add_rows_to_histograms(
-        hist, columns, 0, d, rows_by_score, node.start, ends[0], statistic, limits
+        hist, columns, 0, d, rows_by_score, node.start, ends[0], histogram_input, limits
     )
     for j in range(d):
         bound[j] = _feature_score_bound(hist, columns, j, limits, 0, workspace)
@@ -208,7 +225,7 @@ def _complete_histograms(
         while part < n_parts and bound[j] >= best - abs(best) * tolerance:
             start, stop = ends[part - 1], ends[part]
             _add_rows_to_histograms(
-                hist, columns, j, j + 1, rows_by_score, start, stop, statistic, limits
+                hist, columns, j, j + 1, rows_by_score, start, stop, histogram_input, limits
             )
             adds += stop - start
             if part + 1 < n_parts:
@@ -254,12 +271,12 @@ def _write_best_split(node, hist, columns, limits, totals, min_score, workspace)
 
 @kernel
 def _find_split_of_node(
-    node, columns, rows_by_score, max_scores, statistic, limits, hist, workspace
+    node, columns, rows_by_score, max_scores, histogram_input, limits, hist, workspace
 ):
     """Find the best split of a node and write it to `node`; return the additions to histograms."""
     least = hist.size // (2 * columns.features.size)
     n_parts = _divide_rows_into_parts(
-        rows_by_score, node.start, node.stop, max_scores, statistic, limits, least, workspace
+        rows_by_score, node.start, node.stop, max_scores, histogram_input, limits, least, workspace
     )
     if n_parts == 0:
         return 0
@@ -273,10 +290,19 @@ def _find_split_of_node(
     if limits.kind == NEWTON or limits.kind == NEWTON_SUMS:
         slack += 1e-7
     best, adds = _complete_histograms(
-        node, columns, rows_by_score, statistic, limits, hist, n_parts, whole, slack, workspace
+        node,
+        columns,
+        rows_by_score,
+        histogram_input,
+        limits,
+        hist,
+        n_parts,
+        whole,
+        slack,
+        workspace,
     )
     _write_best_split(
-        node, hist, columns, limits, statistic.totals, best - abs(best) * slack, workspace
+        node, hist, columns, limits, histogram_input.totals, best - abs(best) * slack, workspace
     )
     return adds
 
@@ -326,7 +352,7 @@ def grow_tree_with_pruning(
     columns = FeatureSubset(
         codes, features, offsets, n_bins, missing, np.zeros(features.size, np.bool_)
     )
-    statistic = StatisticArrays(values, channel, np.empty(0))
+    histogram_input = HistogramInputArrays(values, channel, np.empty(0))
     apart = limits.copy()
     if lim.kind == NEWTON:
         apart[0].kind, apart[0].channels = NEWTON_SUMS, 2
@@ -334,7 +360,7 @@ def grow_tree_with_pruning(
         columns, apart, lim, hist.size, max(rows.size, unsampled.size)
     )
     n_adds = _find_split_of_node(
-        nodes[0], columns, rows_by_score, max_scores, statistic, lim, hist, workspace
+        nodes[0], columns, rows_by_score, max_scores, histogram_input, lim, hist, workspace
     )
     n_nodes, n_leaves = 1, 1
     while n_leaves < lim.max_leaf_nodes:
@@ -353,6 +379,13 @@ def grow_tree_with_pruning(
             continue
         for child in (n_nodes - 2, n_nodes - 1):
             n_adds += _find_split_of_node(
-                nodes[child], columns, rows_by_score, max_scores, statistic, lim, hist, workspace
+                nodes[child],
+                columns,
+                rows_by_score,
+                max_scores,
+                histogram_input,
+                lim,
+                hist,
+                workspace,
             )
     return n_nodes, n_adds

@@ -49,7 +49,13 @@ def quantize_gradients(rows, workspace, sums, wide):
     """
     sum_g, sum_h = bounds_to_float(sums[0], sums[1])
     return quantize_without_overflow(
-        workspace.gradient, workspace.hessian, rows.weight, sum_g, sum_h, wide, workspace.statistic
+        workspace.gradient,
+        workspace.hessian,
+        rows.weight,
+        sum_g,
+        sum_h,
+        wide,
+        workspace.histogram_input,
     )
 
 
@@ -79,7 +85,7 @@ def partition_unsampled_rows(tree, n_nodes, columns, counts, unsampled, workspac
     missing values and absent categories go, by the rules of `split_node`.
     """
     at = n_nodes
-    tree[0].rest_start, tree[0].rest_stop = 0, unsampled.size
+    tree[0].unsampled_start, tree[0].unsampled_stop = 0, unsampled.size
     for i in range(n_nodes):
         node = tree[i]
         if node.left < 0:
@@ -96,11 +102,16 @@ def partition_unsampled_rows(tree, n_nodes, columns, counts, unsampled, workspac
             at += CODES
         column = columns.codes[columns.features[j]]
         middle = partition_rows(
-            unsampled, node.rest_start, node.rest_stop, column, workspace.side, workspace.buffer
+            unsampled,
+            node.unsampled_start,
+            node.unsampled_stop,
+            column,
+            workspace.side,
+            workspace.buffer,
         )
         left, right = tree[node.left], tree[node.left + 1]
-        left.rest_start, left.rest_stop = node.rest_start, middle
-        right.rest_start, right.rest_stop = middle, node.rest_stop
+        left.unsampled_start, left.unsampled_stop = node.unsampled_start, middle
+        right.unsampled_start, right.unsampled_stop = middle, node.unsampled_stop
 
 
 @kernel

@@ -6,7 +6,11 @@ import numpy as np
 
 from streamboost.kernels.growing.criteria import NEWTON
 from streamboost.kernels.growing.grow import allocate_workspace, grow_tree_in_workspace
-from streamboost.kernels.growing.histograms import FeatureSubset, StatisticArrays, fuse_features
+from streamboost.kernels.growing.histograms import (
+    FeatureSubset,
+    HistogramInputArrays,
+    fuse_features,
+)
 from streamboost.kernels.growing.nodes import CODES
 from streamboost.kernels.growing.steps import (
     bounds_to_float,
@@ -71,7 +75,7 @@ class RoundWorkspace(NamedTuple):
     order: np.ndarray  # uint32 (n,): the rows, sampled rows first
     gradient: np.ndarray  # float32 (n,)
     hessian: np.ndarray  # float32 (n,)
-    statistic: np.ndarray  # int64 (n x channels,)
+    histogram_input: np.ndarray  # int64 (n x channels,)
     pool: np.ndarray  # int64 (slots, bins x channels); see `grow_tree`
     ends: np.ndarray  # int64 (4, leaves): range of each leaf in sampled rows, then in others
     sums: np.ndarray  # int64 (2, leaves, K): gradient and Hessian sums of the leaves
@@ -89,7 +93,7 @@ def boost_rounds(binned, rows, draws, limits, rate, clamp, workspace, trees):
     g, h, ends, leaf = workspace.gradient, workspace.hessian, workspace.ends, rows.leaf
     d, (slots, width) = draws.features.shape[1], workspace.pool.shape
     growing = allocate_workspace(lim.channels, np.int64(CODES), 2 * width, d, y.size, slots)
-    statistic = StatisticArrays(workspace.statistic, y[:0], np.empty(0))
+    histogram_input = HistogramInputArrays(workspace.histogram_input, y[:0], np.empty(0))
     columns, joint = select_features(binned, draws.features[0], wide)
     at, n_leaves, n_adds = 0, 0, 0
     for m in range(draws.directions.shape[0]):
@@ -101,12 +105,12 @@ def boost_rounds(binned, rows, draws, limits, rate, clamp, workspace, trees):
         given = P, leaf, rows.factors, draws.directions[m], y, weight, g, h
         sum_g, sum_h = bounds_to_float(*update_gradients(*given))
         scale_g, scale_h = quantize_without_overflow(
-            g, h, weight, sum_g, sum_h, wide, workspace.statistic
+            g, h, weight, sum_g, sum_h, wide, workspace.histogram_input
         )
         lim.min_child, lim.l2 = max(1.0, least * scale_h), l2 * scale_h
         nodes = trees.nodes[at : at + 2 * most - 1]
         size, counted = grow_tree_in_workspace(
-            columns, trained, rest, statistic, lim, workspace.pool, nodes, joint, growing
+            columns, trained, rest, histogram_input, lim, workspace.pool, nodes, joint, growing
         )
         finalize_nodes(nodes, size, columns.features, scale_h / scale_g / scale_g, ends)
         k = (size + 1) // 2
@@ -176,7 +180,7 @@ def finalize_nodes(nodes, n_nodes, features, gain_unit, ends):
         node = nodes[i]
         if node.left < 0:
             ends[0, leaf], ends[1, leaf] = node.start, node.stop
-            ends[2, leaf], ends[3, leaf] = node.rest_start, node.rest_stop
+            ends[2, leaf], ends[3, leaf] = node.unsampled_start, node.unsampled_stop
             leaf += 1
             continue
         node.feature = features[node.feature]

@@ -180,6 +180,6 @@ def test_many_rows_take_wide_sums_and_give_the_same_scores(estimator, monkeypatc
     X, y, w = small(6)
     estimator.set_params(n_estimators=3)
     narrow = estimator.fit(X, y, sample_weight=w).decision_function(X)
-    monkeypatch.setattr("streamboost.trees.statistics.WIDE_ROWS", 20)
+    monkeypatch.setattr("streamboost.trees.histogram_input.WIDE_ROWS", 20)
     wide = estimator.fit(X, y, sample_weight=w).decision_function(X)
     np.testing.assert_allclose(narrow, wide, atol=1e-5)

@@ -8,7 +8,11 @@ import pytest
 from streamboost.kernels.growing import criteria as kernels
 from streamboost.trees.bins import Bins
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import gradient_statistic, vector_statistic, weight_statistic
+from streamboost.trees.histogram_input import (
+    class_weight_histogram_input,
+    gradient_histogram_input,
+    vector_histogram_input,
+)
 
 CATEGORICAL = np.array([True, False, True, True])
 
@@ -38,8 +42,8 @@ def gradients(rng, n):
     return g, h
 
 
-def newton_statistic(g, h):
-    return gradient_statistic(g, h, np.ones_like(g), float(abs(g).sum()), float(h.sum()))
+def newton_histogram_input(g, h):
+    return gradient_histogram_input(g, h, np.ones_like(g), float(abs(g).sum()), float(h.sum()))
 
 
 def rows_only(rows):
@@ -54,9 +58,9 @@ def test_newton_tree_is_the_naive_one(seed, l2, missing, wide, monkeypatch):
     rng, X = make(seed, missing=missing)
     g, h = gradients(rng, len(X))
     if wide:
-        monkeypatch.setattr("streamboost.trees.statistics.WIDE_ROWS", 10)
+        monkeypatch.setattr("streamboost.trees.histogram_input.WIDE_ROWS", 10)
     grow, bins, codes = grower(X, l2_regularization=l2, min_child_weight=0.5)
-    tree = grow(newton_statistic(g, h))
+    tree = grow(newton_histogram_input(g, h))
     g, h = g.astype(float), h.astype(float)
     expected = naive_categories.grow(
         codes,
@@ -77,7 +81,7 @@ def test_gini_tree_is_the_naive_one(seed, n_classes):
     rng, X = make(seed)
     w, y = rng.random(len(X)) + 0.05, rng.integers(0, n_classes, len(X)).astype(np.uint32)
     grow, bins, codes = grower(X)
-    tree = grow(weight_statistic(w, y, n_classes))
+    tree = grow(class_weight_histogram_input(w, y, n_classes))
     expected = naive_categories.grow(
         codes,
         bins.n_bins,
@@ -130,7 +134,7 @@ def test_vector_tree_is_the_naive_one(seed, kind, signed, case):
     V = rng.random((len(X), 4)) + 0.05
     V[:, :signed] -= 0.5
     grow, bins, codes = grower(X)
-    tree = grow(vector_statistic(kind, V))
+    tree = grow(vector_histogram_input(kind, V))
     score, keys = case(V)
     expected = naive_categories.grow(codes, bins.n_bins, CATEGORICAL, score, keys, rows_only, 8)
     assert leaf_sets(tree) == naive.leaves_of(expected)
@@ -146,7 +150,7 @@ def test_no_set_of_categories_beats_the_best_prefix_of_a_newton_order(seed, l2):
     size = rng.choice(np.array([0.1, 1, 5], np.float32), 8)[place]
     g, h = g * size, h * size
     grow, bins, codes = grower(X, np.ones(1, bool), l2_regularization=l2, max_leaf_nodes=2)
-    tree = grow(newton_statistic(g, h))
+    tree = grow(newton_histogram_input(g, h))
     g, h = g.astype(float), h.astype(float)
     best = naive_categories.grow(
         codes, bins.n_bins, [True], lambda rows: naive.newton_score(g, h, rows, l2), None,
@@ -169,7 +173,7 @@ def test_no_set_beats_the_best_prefix_for_two_classes(seed, kind):
         return np.bincount(y[rows], weights=w[rows]).max() if len(rows) else 0.0
 
     grow, bins, codes = grower(X, np.ones(1, bool), max_leaf_nodes=2)
-    tree = grow(weight_statistic(w, y, 2, kind))
+    tree = grow(class_weight_histogram_input(w, y, 2, kind))
     best = naive_categories.grow(
         codes,
         bins.n_bins,
@@ -190,7 +194,7 @@ def test_stumps_of_one_channel_find_the_best_set(seed):
     d = rng.standard_normal((len(X), 1))
     total = abs(d).sum(axis=0)
     grow, _, codes = grower(X, np.ones(1, bool), max_leaf_nodes=2)
-    tree = grow(vector_statistic(kernels.STUMP, d, total))
+    tree = grow(vector_histogram_input(kernels.STUMP, d, total))
     by_code = np.bincount(codes[0], weights=d[:, 0])
     ours = d[tree.rows[tree.start[0] : tree.stop[0]], 0].sum()
     # |left - right| is largest with all gains of one sign on one side.
@@ -201,7 +205,7 @@ def test_equal_categories_keep_the_lowest_code_first():
     X = np.array([[0], [0], [1], [1], [2], [2]], np.float32)
     g = np.zeros(6, np.float32)
     g[:2], h = 1, np.ones(6, np.float32)
-    tree = grower(X, np.ones(1, bool), max_leaf_nodes=2)[0](newton_statistic(g, h))
+    tree = grower(X, np.ones(1, bool), max_leaf_nodes=2)[0](newton_histogram_input(g, h))
     assert tree.nodes["members"][0][0] & 7 == 0b110  # 1 and 2 tie at zero, below 0
 
 
@@ -212,7 +216,7 @@ def test_categories_without_a_row_follow_the_missing_values():
     for sign, y_ in ((1, y), (-1, 1 - y)):
         grow, _, _ = grower(X, np.ones(1, bool), max_leaf_nodes=2)
         grow.set_sample(grow.splittable, np.arange(4, dtype=np.uint32), np.array([4, 5], np.uint32))
-        tree = grow(weight_statistic(np.ones(6), y_.astype(np.uint32), 2))
+        tree = grow(class_weight_histogram_input(np.ones(6), y_.astype(np.uint32), 2))
         leaf = tree.leaf_indices(6)
         assert leaf[4] == leaf[5] == leaf[1], sign
 
@@ -221,8 +225,8 @@ def test_the_order_of_the_rows_does_not_change_the_tree():
     rng, X = make(9, n=300)
     g, h = gradients(rng, 300)
     order = rng.permutation(300)
-    one = grower(X)[0](newton_statistic(g, h))
-    other = grower(X[order])[0](newton_statistic(g[order], h[order]))
+    one = grower(X)[0](newton_histogram_input(g, h))
+    other = grower(X[order])[0](newton_histogram_input(g[order], h[order]))
     inner = one.nodes["left"] >= 0
     for name in ("feature", "bin", "missing_left", "left", "gain"):
         np.testing.assert_array_equal(one.nodes[name], other.nodes[name])

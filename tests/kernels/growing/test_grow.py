@@ -7,11 +7,11 @@ import pytest
 from streamboost.kernels.growing import criteria as kernels
 from streamboost.trees.bins import Bins
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import (
+from streamboost.trees.histogram_input import (
     WIDE_ROWS,
-    gradient_statistic,
-    vector_statistic,
-    weight_statistic,
+    class_weight_histogram_input,
+    gradient_histogram_input,
+    vector_histogram_input,
 )
 
 
@@ -34,9 +34,9 @@ def leaf_sets(tree):
     return {frozenset(tree.rows[a:b].tolist()) for a, b in zip(tree.start, tree.stop, strict=True)}
 
 
-def newton_statistic(g, h, w=None):
+def newton_histogram_input(g, h, w=None):
     w = np.ones(len(g), np.float32) if w is None else w.astype(np.float32)
-    return gradient_statistic(g, h, w, float((w * abs(g)).sum()), float((w * h).sum()))
+    return gradient_histogram_input(g, h, w, float((w * abs(g)).sum()), float((w * h).sum()))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -48,7 +48,7 @@ def test_newton_tree_is_the_naive_one(seed, limits):
     g = rng.standard_normal(len(X)).astype(np.float32)
     h = rng.random(len(X)).astype(np.float32) + np.float32(0.05)
     grow, bins, codes = grower(X, **limits)
-    tree = grow(newton_statistic(g, h))
+    tree = grow(newton_histogram_input(g, h))
     l2, least = limits.get("l2_regularization", 0.0), limits.get("min_child_weight", 0.0)
     g, h = g.astype(float), h.astype(float)
     expected = naive.grow(
@@ -72,7 +72,7 @@ def test_features_of_few_bins_counted_together_grow_the_naive_tree(seed, missing
     g = rng.standard_normal(120).astype(np.float32)
     h = rng.random(120).astype(np.float32) + np.float32(0.05)
     grow, bins, codes = grower(X)
-    tree = grow(newton_statistic(g, h))
+    tree = grow(newton_histogram_input(g, h))
     g, h = g.astype(float), h.astype(float)
     expected = naive.grow(
         codes,
@@ -90,7 +90,7 @@ def test_gini_tree_is_the_naive_one(seed):
     w = rng.random(len(X)) + 0.05
     y = rng.integers(0, 4, len(X)).astype(np.uint32)
     grow, bins, codes = grower(X, min_child_weight=1.0)
-    tree = grow(weight_statistic(w, y, 4))
+    tree = grow(class_weight_histogram_input(w, y, 4))
     expected = naive.grow(
         codes,
         bins.n_bins,
@@ -129,7 +129,7 @@ def test_vector_tree_is_the_naive_one(seed, kind, signed, score):
     V = rng.random((len(X), 4)) + 0.05
     V[:, :signed] -= 0.5
     grow, bins, codes = grower(X)
-    tree = grow(vector_statistic(kind, V))
+    tree = grow(vector_histogram_input(kind, V))
     expected = naive.grow(codes, bins.n_bins, score(V), lambda rows: float(len(rows)), 8)
     assert leaf_sets(tree) == naive.leaves_of(expected)
 
@@ -139,7 +139,7 @@ def test_error_tree_on_weights_is_the_naive_one(seed):
     rng, X = make(seed)
     w, y = rng.random(len(X)) + 0.05, rng.integers(0, 3, len(X)).astype(np.uint32)
     grow, bins, codes = grower(X)
-    tree = grow(weight_statistic(w, y, 3, kernels.ERROR))
+    tree = grow(class_weight_histogram_input(w, y, 3, kernels.ERROR))
     expected = naive.grow(
         codes,
         bins.n_bins,
@@ -156,7 +156,8 @@ def test_stump_is_the_one_of_least_loss(seed):
     plus, minus = rng.random((2, len(X), 3))
     grow, bins, codes = grower(X)
     tree = grow(
-        vector_statistic(kernels.STUMP, plus - minus, (plus + minus).sum(axis=0)), max_leaf_nodes=2
+        vector_histogram_input(kernels.STUMP, plus - minus, (plus + minus).sum(axis=0)),
+        max_leaf_nodes=2,
     )
 
     def loss(left):
@@ -181,7 +182,7 @@ def test_tree_of_one_gradient_and_hessian_an_int64_each_is_the_naive_one(seed):
     rng, X = make(seed)
     V = np.stack([rng.standard_normal(len(X)), rng.random(len(X)) + 0.05], axis=1)
     grow, bins, codes = grower(X, min_child_weight=0.5, l2_regularization=0.3)
-    tree = grow(vector_statistic(kernels.NEWTON_SUMS, V))
+    tree = grow(vector_histogram_input(kernels.NEWTON_SUMS, V))
     expected = naive.grow(
         codes,
         bins.n_bins,
@@ -197,9 +198,9 @@ def test_many_rows_use_wide_sums_and_grow_the_same_tree(monkeypatch):
     rng, X = make(3, n=300)
     g = rng.standard_normal(300).astype(np.float32)
     h = rng.random(300).astype(np.float32)
-    packed = grower(X)[0](newton_statistic(g, h))
-    monkeypatch.setattr("streamboost.trees.statistics.WIDE_ROWS", 10)
-    wide = grower(X)[0](newton_statistic(g, h))
+    packed = grower(X)[0](newton_histogram_input(g, h))
+    monkeypatch.setattr("streamboost.trees.histogram_input.WIDE_ROWS", 10)
+    wide = grower(X)[0](newton_histogram_input(g, h))
     assert WIDE_ROWS > 300
     assert leaf_sets(packed) == leaf_sets(wide)
     np.testing.assert_array_equal(packed.nodes["bin"], wide.nodes["bin"])
@@ -208,7 +209,7 @@ def test_many_rows_use_wide_sums_and_grow_the_same_tree(monkeypatch):
 def test_first_and_lowest_of_equal_splits_wins():
     X = np.array([[0, 0], [0, 0], [1, 1], [1, 1], [2, 2], [2, 2]], np.float32)
     y = np.array([0, 0, 1, 1, 2, 2], np.uint32)
-    tree = grower(X, max_leaf_nodes=2)[0](weight_statistic(np.ones(6), y, 3))
+    tree = grower(X, max_leaf_nodes=2)[0](class_weight_histogram_input(np.ones(6), y, 3))
     assert (tree.nodes["feature"][0], tree.nodes["bin"][0]) == (0, 0)
 
 
@@ -224,7 +225,7 @@ def test_gini_masses_of_the_hand_worked_stump():
     )
     X = np.arange(6, dtype=np.float32)[:, None]
     grow, bins, _ = grower(X, max_leaf_nodes=2)
-    tree = grow(weight_statistic(w, y.astype(np.uint32), 3))
+    tree = grow(class_weight_histogram_input(w, y.astype(np.uint32), 3))
     assert bins.cuts[0][tree.nodes["bin"][0]] == 1.5
     assert tree.nodes["gain"][0] > 0
 
@@ -239,25 +240,25 @@ def test_nothing_to_split_leaves_one_leaf(what):
     y = np.zeros(len(X), np.uint32)
     grow = grower(X)[0]
     if what != "no gradient":
-        assert grow(weight_statistic(np.ones(len(X)), y, 2)).n_leaves == 1
+        assert grow(class_weight_histogram_input(np.ones(len(X)), y, 2)).n_leaves == 1
     zeros = np.zeros(len(X), np.float32)
-    assert grow(newton_statistic(zeros, zeros + 1)).n_leaves == 1
-    assert grow(newton_statistic(zeros, zeros)).n_leaves == 1
+    assert grow(newton_histogram_input(zeros, zeros + 1)).n_leaves == 1
+    assert grow(newton_histogram_input(zeros, zeros)).n_leaves == 1
 
 
 def test_missing_values_alone_can_be_split_off():
     X = np.array([[1], [1], [1], [np.nan], [np.nan]], np.float32)
     y = np.array([0, 0, 0, 1, 1], np.uint32)
-    tree = grower(X)[0](weight_statistic(np.ones(5), y, 2))
+    tree = grower(X)[0](class_weight_histogram_input(np.ones(5), y, 2))
     assert leaf_sets(tree) == {frozenset({0, 1, 2}), frozenset({3, 4})}
 
 
 def test_unseen_missing_values_follow_the_larger_child():
     X = np.array([[0], [1], [1], [1]], np.float32)
     y = np.array([0, 1, 1, 1], np.uint32)
-    tree = grower(X)[0](weight_statistic(np.ones(4), y, 2))
+    tree = grower(X)[0](class_weight_histogram_input(np.ones(4), y, 2))
     assert not tree.nodes["missing_left"][0]
-    tree = grower(-X)[0](weight_statistic(np.ones(4), y, 2))
+    tree = grower(-X)[0](class_weight_histogram_input(np.ones(4), y, 2))
     assert tree.nodes["missing_left"][0]
 
 
@@ -266,9 +267,9 @@ def test_rows_not_sampled_are_routed_but_not_counted():
     y = rng.integers(0, 3, 100).astype(np.uint32)
     grow, _, codes = grower(X)
     rows = np.arange(0, 100, 2, dtype=np.uint32)
-    rest = np.arange(1, 100, 2, dtype=np.uint32)
-    grow.set_sample(grow.splittable, rows, rest)
-    tree = grow(weight_statistic(np.ones(100), y, 3))
+    unsampled_rows = np.arange(1, 100, 2, dtype=np.uint32)
+    grow.set_sample(grow.splittable, rows, unsampled_rows)
+    tree = grow(class_weight_histogram_input(np.ones(100), y, 3))
     alone = Grower(
         Bins([np.arange(6) + 0.5] * 5, np.ones(5, bool)),
         np.ascontiguousarray(codes[:, ::2]),
@@ -276,12 +277,12 @@ def test_rows_not_sampled_are_routed_but_not_counted():
         max_depth=None,
         min_child_weight=0.0,
         l2_regularization=0.0,
-    )(weight_statistic(np.ones(50), y[::2], 3))
+    )(class_weight_histogram_input(np.ones(50), y[::2], 3))
     assert leaf_sets(tree) == {frozenset(2 * r for r in leaf) for leaf in leaf_sets(alone)}
     leaf = tree.leaf_indices(100)
-    assert sorted([*tree.rows, *tree.rest]) == list(range(100))
+    assert sorted([*tree.rows, *tree.unsampled_rows]) == list(range(100))
     for m in range(tree.n_leaves):
-        for r in tree.rest[tree.rest_start[m] : tree.rest_stop[m]]:
+        for r in tree.unsampled_rows[tree.unsampled_start[m] : tree.unsampled_stop[m]]:
             assert leaf[r] == m
             twins = [s for s in rows if (codes[:, s] == codes[:, r]).all()]
             assert all(leaf[s] == m for s in twins)
@@ -292,8 +293,8 @@ def test_the_order_of_the_rows_does_not_change_the_tree():
     g = rng.standard_normal(200).astype(np.float32)
     h = rng.random(200).astype(np.float32)
     order = rng.permutation(200)
-    one = grower(X)[0](newton_statistic(g, h))
-    other = grower(X[order])[0](newton_statistic(g[order], h[order]))
+    one = grower(X)[0](newton_histogram_input(g, h))
+    other = grower(X[order])[0](newton_histogram_input(g[order], h[order]))
     for name in ("feature", "bin", "missing_left", "left", "gain"):
         np.testing.assert_array_equal(one.nodes[name], other.nodes[name])
 
@@ -306,23 +307,27 @@ def test_trees_are_the_same_to_the_last_bit_where_few_histograms_are_kept(
 ):
     rng, X = make(slots, n=400, distinct=30)
     g, h = rng.standard_normal(400).astype(np.float32), rng.random(400).astype(np.float32)
-    statistic = {
-        "packed": lambda: newton_statistic(g, h),
-        "class weights": lambda: weight_statistic(h, rng.integers(0, 9, 400).astype(np.uint32), 9),
-        "errors": lambda: vector_statistic(kernels.ERROR, rng.standard_normal((400, 4))),
-        "newton sums": lambda: vector_statistic(kernels.NEWTON_SUMS, np.stack([g, h], axis=1)),
+    histogram_input = {
+        "packed": lambda: newton_histogram_input(g, h),
+        "class weights": lambda: class_weight_histogram_input(
+            h, rng.integers(0, 9, 400).astype(np.uint32), 9
+        ),
+        "errors": lambda: vector_histogram_input(kernels.ERROR, rng.standard_normal((400, 4))),
+        "newton sums": lambda: vector_histogram_input(
+            kernels.NEWTON_SUMS, np.stack([g, h], axis=1)
+        ),
     }[kind]()
     all_kept, _, _ = grower(X, max_leaf_nodes=60, **limits)
     some_kept, _, _ = grower(X, max_leaf_nodes=60, **limits)
-    width = sum(len(np.unique(x[~np.isnan(x)])) + 1 for x in X.T) * statistic.channels
-    rows, rest = np.split(rng.permutation(400).astype(np.uint32), [300])
-    expected = all_kept(statistic, rows=rows, rest=rest)
+    width = sum(len(np.unique(x[~np.isnan(x)])) + 1 for x in X.T) * histogram_input.channels
+    rows, unsampled_rows = np.split(rng.permutation(400).astype(np.uint32), [300])
+    expected = all_kept(histogram_input, rows=rows, unsampled_rows=unsampled_rows)
     monkeypatch.setattr("streamboost.trees.grower.MOST_SUMS", slots * width)
-    tree = some_kept(statistic, rows=rows, rest=rest)
+    tree = some_kept(histogram_input, rows=rows, unsampled_rows=unsampled_rows)
     assert tree.n_leaves > 10
     for field in set(tree.nodes.dtype.names) - {"slot", "members"}:  # members: of categories
         np.testing.assert_array_equal(tree.nodes[field], expected.nodes[field])
     np.testing.assert_array_equal(tree.rows, expected.rows)
-    np.testing.assert_array_equal(tree.rest, expected.rest)
+    np.testing.assert_array_equal(tree.unsampled_rows, expected.unsampled_rows)
     # What is not kept is counted again.
     assert (some_kept.n_adds > all_kept.n_adds) == (slots < 7 or not limits.get("max_depth"))

@@ -10,10 +10,10 @@ from streamboost.errors import ConfigurationError
 from streamboost.kernels.growing import criteria as kernels
 from streamboost.trees.bins import Bins
 from streamboost.trees.grower import Grower, _max_score_of_each_row, _sort_rows_by_rounded_weight
-from streamboost.trees.statistics import (
-    gradient_statistic,
-    vector_statistic,
-    weight_statistic,
+from streamboost.trees.histogram_input import (
+    class_weight_histogram_input,
+    gradient_histogram_input,
+    vector_histogram_input,
 )
 
 CRITERIA = ["gini", "entropy", "error", "cost", "sign", "newton", "wide newton", "vector newton"]
@@ -58,25 +58,25 @@ def newton_of(weight, y, n_classes):
     return gradient * weight[:, None], (p * (1 - p) + 1e-6) * weight[:, None]
 
 
-def statistic_of(criterion, weight, y, n_classes):
+def histogram_input_of(criterion, weight, y, n_classes):
     if criterion.endswith("newton"):
         gradient, hessian = newton_of(weight, y, n_classes)
         if criterion == "newton":
             g, h = gradient[:, 0], hessian[:, 0]
-            return gradient_statistic(g, h, np.ones(len(y)), np.abs(g).sum(), h.sum())
+            return gradient_histogram_input(g, h, np.ones(len(y)), np.abs(g).sum(), h.sum())
         classes = slice(None) if criterion == "vector newton" else slice(1)
         both = np.hstack([gradient[:, classes], hessian[:, classes]])
-        return vector_statistic(kernels.NEWTON_SUMS, both)
+        return vector_histogram_input(kernels.NEWTON_SUMS, both)
     if criterion in KINDS:
-        return weight_statistic(weight, y, n_classes, KINDS[criterion])
-    return vector_statistic(kernels.ERROR, gains_of(criterion, weight, y, n_classes))
+        return class_weight_histogram_input(weight, y, n_classes, KINDS[criterion])
+    return vector_histogram_input(kernels.ERROR, gains_of(criterion, weight, y, n_classes))
 
 
-def rows_of(criterion, statistic, y, n_classes):
+def rows_of(criterion, histogram_input, y, n_classes):
     """What each row adds, as `naive_quick` takes it."""
     if criterion in KINDS:
-        return naive_quick.class_weights(statistic.values, y, n_classes)
-    values = statistic.values.reshape(len(y), -1)
+        return naive_quick.class_weights(histogram_input.values, y, n_classes)
+    values = histogram_input.values.reshape(len(y), -1)
     if criterion == "newton":
         values = np.hstack([values >> 32, values & 0xFFFFFFFF])
     return values.tolist()
@@ -94,7 +94,7 @@ def assert_same(one, other):
     for name in ("gain", "feature", "bin", "left", "depth", "missing_left", "start", "stop"):
         np.testing.assert_array_equal(one.nodes[name], other.nodes[name])
     np.testing.assert_array_equal(one.rows, other.rows)
-    np.testing.assert_array_equal(one.rest, other.rest)
+    np.testing.assert_array_equal(one.unsampled_rows, other.unsampled_rows)
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -109,7 +109,7 @@ def test_pruned_trees_are_the_unpruned_ones(criterion, limits):
         for grow in growers(X, **limits):
             if seed % 3 == 0:
                 grow.set_sample(grow.splittable, grow.all_rows[chosen], grow.all_rows[~chosen])
-            trees.append(grow(statistic_of(criterion, weight, y, n_classes)))
+            trees.append(grow(histogram_input_of(criterion, weight, y, n_classes)))
         assert_same(*trees)
 
 
@@ -120,7 +120,8 @@ def test_equal_features_leave_the_win_to_the_first(criterion):
     y = (X[:, 5] + rng.standard_normal(300) > 0).astype(np.uint32)
     weight = np.exp(2 * rng.standard_normal(300))
     plain, quick = (
-        grow(statistic_of(criterion, weight, y, 2)) for grow in growers(np.ascontiguousarray(X))
+        grow(histogram_input_of(criterion, weight, y, 2))
+        for grow in growers(np.ascontiguousarray(X))
     )
     assert_same(plain, quick)
     assert (quick.nodes["feature"][quick.nodes["left"] >= 0] % 3 == 0).all()
@@ -133,15 +134,15 @@ def test_additions_are_those_of_the_search_in_plain_python(criterion):
         X = rng.integers(0, 4, (120, 6)).astype(np.float32)
         X[rng.random(X.shape) < 0.1] = np.nan
         y = ((np.nan_to_num(X[:, seed]) > 1) ^ (rng.random(120) < 0.1)).astype(np.uint32)
-        statistic = statistic_of(criterion, np.exp(2 * rng.standard_normal(120)), y, 2)
+        histogram_input = histogram_input_of(criterion, np.exp(2 * rng.standard_normal(120)), y, 2)
         bins = Bins.fit(X, np.ones(120), 64)
         plain, quick = growers(X, max_leaf_nodes=2)
-        assert_same(plain(statistic), quick(statistic))
-        gains = rows_of(criterion, statistic, y, 2)
+        assert_same(plain(histogram_input), quick(histogram_input))
+        gains = rows_of(criterion, histogram_input, y, 2)
         heavy = _sort_rows_by_rounded_weight(
-            quick.all_rows, _max_score_of_each_row(statistic, quick.all_rows)
+            quick.all_rows, _max_score_of_each_row(histogram_input, quick.all_rows)
         )
-        width = int((bins.n_bins + bins.missing).sum()) * statistic.channels
+        width = int((bins.n_bins + bins.missing).sum()) * histogram_input.channels
         adds, finished = naive_quick.quick_adds(
             heavy.tolist(), bins.transform(X), bins.n_bins, gains, criterion, width // (2 * 6)
         )
@@ -154,7 +155,9 @@ def test_an_error_never_falls_as_rows_are_added(criterion):
     for seed in range(10):
         rng, X, y, weight, n_classes = make(seed)
         X, y, weight = X[:25], y[:25], (weight[:25] * 1000).astype(int)
-        gains = rows_of(criterion, statistic_of(criterion, weight, y, n_classes), y, n_classes)
+        gains = rows_of(
+            criterion, histogram_input_of(criterion, weight, y, n_classes), y, n_classes
+        )
         bins = Bins.fit(X, np.ones(len(X)), 64)
         order = rng.permutation(len(X)).tolist()
         args = 0, bins.transform(X), bins.n_bins, gains, criterion
@@ -209,15 +212,17 @@ def test_a_row_without_hessian_may_be_worth_anything_and_none_is_left_out(criter
     hessian[::9] = 0.0
     plain, quick = growers(X, max_leaf_nodes=2)
     if criterion == "newton":
-        statistic = gradient_statistic(gradient, hessian, np.ones(200), 200.0, hessian.sum())
+        histogram_input = gradient_histogram_input(
+            gradient, hessian, np.ones(200), 200.0, hessian.sum()
+        )
     else:
         both = np.stack([gradient, hessian], axis=1)
-        statistic = vector_statistic(kernels.NEWTON_SUMS, both)
-    assert_same(plain(statistic), quick(statistic))
+        histogram_input = vector_histogram_input(kernels.NEWTON_SUMS, both)
+    assert_same(plain(histogram_input), quick(histogram_input))
     assert quick.n_adds == plain.n_adds == 200 * 8
 
 
-def test_other_statistics_are_refused():
+def test_other_criteria_are_refused():
     _, quick = growers(np.arange(10, dtype=np.float32)[:, None])
     with pytest.raises(ConfigurationError, match="leave it out"):
-        quick(vector_statistic(kernels.MH, np.ones((10, 4))))
+        quick(vector_histogram_input(kernels.MH, np.ones((10, 4))))

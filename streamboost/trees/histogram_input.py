@@ -1,4 +1,4 @@
-"""Statistics for growing trees: gradients or class weights of the rows, as integers.
+"""Inputs of histograms for growing trees: gradients or class weights of the rows, as integers.
 
 Histograms add up these integers. Sums of integers do not depend on the order of the rows.
 """
@@ -12,12 +12,12 @@ from streamboost.kernels.growing.criteria import GINI, NEWTON, NEWTON_SUMS
 from streamboost.kernels.softmax import quantize_without_overflow
 
 __all__ = [
-    "Statistic",
+    "HistogramInput",
     "choose_gradient_format",
-    "class_pair_statistic",
-    "gradient_statistic",
-    "vector_statistic",
-    "weight_statistic",
+    "class_pair_histogram_input",
+    "class_weight_histogram_input",
+    "gradient_histogram_input",
+    "vector_histogram_input",
 ]
 
 WIDE_ROWS = 65_536
@@ -33,8 +33,8 @@ _SUM_BITS = 52  # bits of a sum in a whole int64, which float64 represents exact
 
 
 @dataclass(frozen=True, slots=True)
-class Statistic:
-    """Numbers per row that histograms add up, such as gradients, as integer multiples of 1/scale.
+class HistogramInput:
+    """Numbers of each row that histograms add up, such as gradients, as multiples of 1/`scale`.
 
     Parameters
     ----------
@@ -45,12 +45,14 @@ class Statistic:
     channels
         Number of sums in each histogram bin.
     scale
-        Factor that converts the least weight of a child, and the penalty, to multiples of 1/scale.
+        Factor that converts the least child weight and the penalty on leaf values to the unit of
+        `values`, which is 1/scale.
     channel
         uint32 (n,): index of the sum to which each row adds its number, such as its class. Empty if
         each row adds to all sums of a bin.
     totals
-        The constants t_k of the criterion STUMP, as multiples of 1/scale; else empty.
+        float64 (channels,): the total weight of each class, which the criterion STUMP needs, as
+        multiples of 1/scale; else empty.
     gain_scale
         Factor by which gains of integer sums are multiplied, so that gains of different trees are
         comparable. The product is the decrease of the loss for Newton trees, else a gain per record
@@ -66,9 +68,9 @@ class Statistic:
     totals: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
 
-def gradient_statistic(
+def gradient_histogram_input(
     gradient: np.ndarray, hessian: np.ndarray, weight: np.ndarray, sum_g: float, sum_h: float
-) -> Statistic:
+) -> HistogramInput:
     """Return the rows' weighted gradients and Hessians as integers, for a Newton tree.
 
     `gradient`, `hessian` and `weight` are (n,). Gradients and Hessians are not yet multiplied by
@@ -78,7 +80,7 @@ def gradient_statistic(
     values = np.empty(channels * len(gradient), dtype=np.int64)
     bounds, wide = (sum_g / lot, sum_h / lot), kind == NEWTON_SUMS
     scale_g, scale_h = quantize_without_overflow(gradient, hessian, weight, *bounds, wide, values)
-    return Statistic(kind, values, channels, scale_h / lot, lot * scale_h / scale_g / scale_g)
+    return HistogramInput(kind, values, channels, scale_h / lot, lot * scale_h / scale_g / scale_g)
 
 
 def choose_gradient_format(
@@ -86,7 +88,7 @@ def choose_gradient_format(
 ) -> tuple[np.ndarray, float, int, int]:
     """Choose the integer format of gradients and Hessians for `n_rows` rows of weight `total`.
 
-    If weights are huge, they are divided by a power of two, the lot, so that integers suffice.
+    If weights are huge, they are divided by a power of two, so that the integers do not overflow.
     Returns the divided `weight`, the divisor (1 without division), the split criterion, and the
     number of sums per histogram bin.
     """
@@ -95,19 +97,19 @@ def choose_gradient_format(
     return weight, lot, *((NEWTON_SUMS, 2) if wide else (NEWTON, 1))
 
 
-def class_pair_statistic(
+def class_pair_histogram_input(
     probabilities: np.ndarray,
     y: np.ndarray,
     weight: np.ndarray,
     rows: np.ndarray,
     buffer: np.ndarray,
     by_gain: bool = True,
-) -> tuple[Statistic, float]:
+) -> tuple[HistogramInput, float]:
     """Choose the class pair of an AOSO-LogitBoost node; return the rows' gradients and Hessians.
 
-    These are integers, for a Newton step that raises the score of one class and lowers that of the
-    other. Their scale differs between nodes. The second result is `Statistic.gain_scale`: multiply
-    a node's gain by this factor before gains of nodes are compared.
+    The input is for a Newton step that raises the score of one class and lowers that of the other.
+    Its scale differs between nodes. The second result is `HistogramInput.gain_scale`: multiply a
+    node's gain by this factor before gains of nodes are compared.
 
     Parameters
     ----------
@@ -118,22 +120,22 @@ def class_pair_statistic(
     rows
         uint32, the indices of the node's rows.
     buffer
-        int64 (2n,), memory for `Statistic.values`.
+        int64 (2n,), memory for `HistogramInput.values`.
     by_gain
         True: choose the second class by the largest gain; False: by the smallest gradient sum.
     """
     weight, total, lot = _divide_weights_by_lot(weight, float(weight[rows].sum()), len(rows))
     wide = max(len(rows), total) > WIDE_ROWS
     bits = _SUM_BITS if wide else 30
-    scale_g, scale_h = pairs.class_pair_statistic(
+    scale_g, scale_h = pairs.write_class_pair_gradients(
         probabilities, y, weight, rows, by_gain, bits, wide, buffer
     )
     kind = NEWTON_SUMS if wide else NEWTON
     gain_scale = lot * scale_h / scale_g**2
-    return Statistic(kind, buffer, 2 if wide else 1, scale_h / lot, gain_scale), gain_scale
+    return HistogramInput(kind, buffer, 2 if wide else 1, scale_h / lot, gain_scale), gain_scale
 
 
-def weight_statistic(
+def class_weight_histogram_input(
     weight: np.ndarray,
     y: np.ndarray,
     n_classes: int,
@@ -141,7 +143,7 @@ def weight_statistic(
     *,
     copies: np.ndarray | None = None,
     unit: float = 1.0,
-) -> Statistic:
+) -> HistogramInput:
     """Return the rows' class weights as integers, for a tree with the split criterion `kind`.
 
     Parameters
@@ -169,23 +171,25 @@ def weight_statistic(
     scale *= unit / lot
     gain_scale = _inverse_or_zero(scale)
     channel = np.ascontiguousarray(y)  # another layout would compile kernels again
-    return Statistic(kind, values.astype(np.int64), n_classes, scale, gain_scale, channel=channel)
+    return HistogramInput(
+        kind, values.astype(np.int64), n_classes, scale, gain_scale, channel=channel
+    )
 
 
-def vector_statistic(
+def vector_histogram_input(
     kind: int,
     vectors: np.ndarray,
     totals: np.ndarray | None = None,
     *,
     copies: np.ndarray | None = None,
     unit: float = 1.0,
-) -> Statistic:
+) -> HistogramInput:
     """Return the rows' `vectors` float64 (n, channels) as integers.
 
     A vector has the numbers of one record of the row. `copies` (n,) is the number of records of
-    each row; None: one each. `kind` is the split criterion, and `totals` (channels,) are the
-    constants of the criterion STUMP. All numbers have the same scale. Gains are measured in
-    multiples of `unit`, the sum of the vector of a mean record.
+    each row; None: one each. `kind` is the split criterion, and `totals` (channels,) are the total
+    weights of the classes, for the criterion STUMP. All numbers have the same scale. Gains are
+    divided by `unit`, the weight of a mean record.
     """
     lot = 1.0
     if copies is not None:
@@ -200,7 +204,7 @@ def vector_statistic(
     scale /= lot
     constants = np.zeros(0) if totals is None else np.asarray(totals, dtype=np.float64) * scale
     gain_scale = _inverse_or_zero(scale * unit)
-    return Statistic(kind, values, vectors.shape[1], scale, gain_scale, totals=constants)
+    return HistogramInput(kind, values, vectors.shape[1], scale, gain_scale, totals=constants)
 
 
 def _inverse_or_zero(scale: float) -> float:
@@ -210,10 +214,11 @@ def _inverse_or_zero(scale: float) -> float:
 def _divide_weights_by_lot(
     weight: np.ndarray, total: float, n_rows: int
 ) -> tuple[np.ndarray, float, float]:
-    """Return `weight` and `total` divided by the lot, a number of records, and the lot.
+    """Return `weight` and its sum `total`, both divided by the lot, and the lot.
 
-    The lot is 1 if `total` is at most 2^32, so that a row of weight 2 equals two rows exactly. If
-    `total` is larger, the lot is the power of two that makes the mean row weight 1 to 2.
+    The lot is a number of records. It is 1 if `total` is at most 2^32, so that a row of weight 2
+    equals two rows exactly. If `total` is larger, the lot is the power of two that makes the mean
+    row weight 1 to 2.
     """
     if total <= _MOST_RECORDS:
         return weight, total, 1.0
