@@ -1,1 +1,1 @@
-"""Numeric loops compiled by numba. The callers validate all arrays, and allocate the outputs."""
+"""Numeric loops compiled by numba. The callers validate all arrays and allocate the outputs."""

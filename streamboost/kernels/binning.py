@@ -49,9 +49,9 @@ def choose_cuts(values, n_values, cumulated_weight, max_bins, tail_sizes, cuts, 
 
     Shapes: `values` float32 (k, n), whose first `n_values[f]` values of row f are ascending and
     without NaN; `n_values` int64 (k,); `cumulated_weight` float64 (k, n), the total weight up to
-    each value, or (1, n), if it is equal for all features; `tail_sizes` int64, the ranks of the
-    tail cuts, counted in distinct values from each end (`Bins.fit`). The cuts are written to `cuts`
-    float32 (k, max_bins - 1), their numbers to `n_cuts` int64 (k,).
+    each value, or (1, n), if it is equal for all features; `tail_sizes` int64, the numbers of
+    distinct values that the tail cuts separate at each end (`Bins.fit`). The cuts are written to
+    `cuts` float32 (k, max_bins - 1), their numbers to `n_cuts` int64 (k,).
     """
     ends = np.empty(values.shape[1], np.int64)
     for f in range(values.shape[0]):
@@ -75,7 +75,9 @@ def choose_cuts(values, n_values, cumulated_weight, max_bins, tail_sizes, cuts, 
 def _select_cuts_from_candidates(candidates, n_candidates, cumulated_weight, max_bins, tail_sizes):
     """Move the selected cuts to the front of `candidates`; return their number.
 
-    At most `max_bins` - 1 cuts are selected, by tail sizes and by quantiles; see `Bins.fit`.
+    At most `max_bins` - 1 cuts are selected: tail cuts, and cuts at quantiles; see `Bins.fit`. A
+    candidate is the index of the last value below a possible cut. The other arguments are those of
+    `choose_cuts`, for one feature.
     """
     chosen = np.zeros(n_candidates, np.bool_)
     n_tails = 0

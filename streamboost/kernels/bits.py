@@ -30,7 +30,7 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class _TraversalWorkspace(NamedTuple):
-    """Arrays for sending a chunk of rows through trees, reused for all trees."""
+    """Reusable arrays for finding the leaves of a chunk of rows in one tree after another."""
 
     columns: np.ndarray  # float32 (D, CHUNK)
     stack: np.ndarray  # int64: nodes to visit
@@ -68,8 +68,8 @@ def allocate_workspace(n_features):
 def load_rows(X, first_row, n_rows, workspace):
     """Copy `n_rows` rows of `X` from `first_row` on into the workspace.
 
-    Returns the number of vectors of `VECTOR` rows each. If the last vector is not full, its other
-    rows are undefined, and callers must ignore them.
+    Returns the number of vectors, each of `VECTOR` rows. The last vector may contain fewer rows.
+    Its remaining entries are undefined, and callers must ignore them.
     """
     columns = workspace.columns
     workspace.last[:] = -1
@@ -127,7 +127,7 @@ def _write_node_mask(nodes, node_index, column, n_vectors, last_tests, mask):
 
 @inner_kernel
 def assign_leaves(nodes, root, n_vectors, workspace):
-    """Assign the rows in the workspace to the leaves of a tree; return the number of leaves.
+    """Write a bit mask of the rows in each leaf of a tree to the workspace; return the leaf count.
 
     Returns 0 if the tree has more than 256 leaves. The caller must then traverse it row by row.
     """

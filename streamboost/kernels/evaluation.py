@@ -1,4 +1,4 @@
-"""Evaluation kernels: add records to the sufficient statistics that `SufficientStats` defines.
+"""Evaluation kernels: add records to the sums of `SufficientStats`, from which metrics follow.
 
 The same sums in about thirty numpy calls take 8 (26 classes) to 17 (2 classes) times as long, for
 200 records at a time.
@@ -12,14 +12,15 @@ __all__ = ["add_to_accuracy_sums", "add_to_class_sums", "add_to_cost_sums", "add
 
 
 @kernel
-def add_to_label_sums(P, truth, others, counts, seen, labels, shift, first, second, model):
+def add_to_label_sums(P, truth, n_represented, counts, seen, labels, shift, first, second, model):
     """Add evaluated records to the sums that do not depend on the predicted class.
 
     Parameters
     ----------
-    P, truth, others
-        Fields of `EvaluatedRecords`: float64 (n, K), int64 (n,) and float64 (n,). `others` is how
-        many records without a request each record represents.
+    P, truth, n_represented
+        float64 (n, K), int64 (n,) and float64 (n,): the probabilities, the class index (negative if
+        unknown), and how many records without a request each record represents (`others`), as in
+        `EvaluatedRecords`.
     counts, seen, labels, shift, first, second, model
         Sums to update: "counts", "seen", "truth", "truth_shift", "first", "second" and "model" of
         `SufficientStats.sums`.
@@ -27,7 +28,7 @@ def add_to_label_sums(P, truth, others, counts, seen, labels, shift, first, seco
     n, K = P.shape
     d = np.empty(K)
     for i in range(n):
-        k, v = truth[i], others[i]
+        k, v = truth[i], n_represented[i]
         counts[0] += 1.0
         if k >= 0:
             u = v * (v + 1.0)
@@ -57,7 +58,7 @@ def add_to_class_sums(
     P,
     predicted,
     truth,
-    others,
+    n_represented,
     hits,
     predicted_counts,
     cells,
@@ -71,15 +72,15 @@ def add_to_class_sums(
 
     Parameters
     ----------
-    P, predicted, truth, others
-        Fields of `EvaluatedRecords`: float64 (n, K), int64 (n, J), int64 (n,) and float64 (n,).
-        `others` is how many records without a request each record represents.
+    P, predicted, truth, n_represented
+        float64 (n, K), int64 (n, J), int64 (n,) and float64 (n,): the probabilities, the classes
+        predicted by each of J predictors, and the others as in `add_to_label_sums`.
     hits, predicted_counts, cells, cells_shift, first_own, second_own, represented, model_own
         Sums to update: "hits", "predicted", ... of `SufficientStats.sums`; see `_SHAPES` there.
     """
     n, K = P.shape
     for i in range(n):
-        k, v = truth[i], others[i]
+        k, v = truth[i], n_represented[i]
         for j in range(predicted.shape[1]):
             a = predicted[i, j]
             if a < 0:
@@ -106,13 +107,13 @@ def add_to_class_sums(
 
 
 @kernel
-def add_to_accuracy_sums(P, predicted, truth, others, min_probability, means):
+def add_to_accuracy_sums(P, predicted, truth, n_represented, min_probability, means):
     """Add evaluated records to the sums for accuracy, calibration and log loss.
 
     Parameters
     ----------
-    P, predicted, truth, others
-        float64 (n, K), int64 (n,), int64 (n,) and float64 (n,), as in `EvaluatedRecords`, but with
+    P, predicted, truth, n_represented
+        float64 (n, K), int64 (n,), int64 (n,) and float64 (n,), as in `add_to_class_sums`, but with
         the predictions of one predictor. P is 0 before the first label.
     min_probability
         Lower bound of probabilities in the log loss.
@@ -139,20 +140,22 @@ def add_to_accuracy_sums(P, predicted, truth, others, min_probability, means):
         right = np.nan if k < 0 else (1.0 if k == a else 0.0)
         unsure, square = sure * (1.0 - sure), sure * sure
         bin = min(int(sure * bins), bins - 1)
-        _add_record_to_mean(means[bin], right, sure, unsure, square, others[i], sure)
-        _add_record_to_mean(means[bins + 1 + a], right, sure, unsure, square, others[i], sure)
-        _add_record_to_mean(means[bins], loss, entropy, spread, doubt, others[i], sure)
+        _add_record_to_mean(means[bin], right, sure, unsure, square, n_represented[i], sure)
+        _add_record_to_mean(
+            means[bins + 1 + a], right, sure, unsure, square, n_represented[i], sure
+        )
+        _add_record_to_mean(means[bins], loss, entropy, spread, doubt, n_represented[i], sure)
 
 
 @kernel
-def add_to_cost_sums(P, costs, truth, others, sums):
+def add_to_cost_sums(P, costs, truth, n_represented, sums):
     """Add the costs of the records' decisions to the sums of a mean; skip records without decision.
 
     Parameters
     ----------
-    P, costs, truth, others
-        float64 (n, K), float64 (n, K), int64 (n,) and float64 (n,), as in `EvaluatedRecords`.
-        `costs` is its `decision_cost`.
+    P, costs, truth, n_represented
+        float64 (n, K), float64 (n, K), int64 (n,) and float64 (n,), as in `add_to_label_sums`.
+        `costs` is the cost of the record's decision for each true class, NaN without a decision.
     sums
         Sums to update, float64 (`MEAN_COLUMNS`,).
     """
@@ -161,7 +164,7 @@ def add_to_cost_sums(P, costs, truth, others, sums):
             continue
         mean, spread, doubt = _mean_and_variances_over_classes(P[i], costs[i])
         value = costs[i, truth[i]] if truth[i] >= 0 else np.nan
-        _add_record_to_mean(sums, value, mean, max(spread, 0.0), doubt, others[i], 0.0)
+        _add_record_to_mean(sums, value, mean, max(spread, 0.0), doubt, n_represented[i], 0.0)
 
 
 @inner_kernel
@@ -185,7 +188,9 @@ def _add_record_to_mean(sums, value, mean, variance, error_variance, n_represent
     """Add one record to the sums from which a mean is estimated, (`MEAN_COLUMNS`,).
 
     `value` is the record's value, or NaN if the label is unknown. `mean`, `variance` and
-    `error_variance` are the numbers that `_mean_and_variances_over_classes` returns.
+    `error_variance` are the results of `_mean_and_variances_over_classes`. `n_represented` is how
+    many records without a request the record represents, and `confidence` the predicted
+    probability.
     """
     sums[0] += 1.0
     if np.isnan(value):

@@ -48,7 +48,7 @@ def fastmath_kernel(function: Callable[..., Any]) -> Any:
 
 
 class _KernelDispatcher(CPUDispatcher):
-    """Numba dispatcher that compiles a kernel once for all values of an argument.
+    """Numba dispatcher that compiles a kernel once for all values of a constant argument.
 
     The base class compiles a kernel again for each constant that another kernel calls it with.
     """
@@ -121,7 +121,7 @@ class _FolderCache(FunctionCache):
 
 
 class _TolerantIndex(IndexDataCacheFile):
-    """Index of the numba cache. It is empty if the types that the index file names do not exist."""
+    """Index of the numba cache. It is empty if its file refers to types that no longer exist."""
 
     def _load_index(self) -> dict[Any, str]:
         try:

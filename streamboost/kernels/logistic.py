@@ -36,7 +36,7 @@ def _write_scores(row, weights, scores):
 
 
 @inner_kernel
-def _normalize(scores):
+def _log_softmax_in_place(scores):
     """Replace `scores` float32 (K,) by their log-softmax, in place."""
     most = np.float32(-np.inf)
     for k in range(scores.size):
@@ -74,7 +74,7 @@ def _write_gradient(X, residuals, gradient):
 
 @inner_kernel
 def _largest_eigenvalue(X, weight, n_iterations, vector, product):
-    """Return an estimate, from below, of the largest eigenvalue of the weighted X'X.
+    """Return a lower estimate of the largest eigenvalue of X'X, with rows weighted by `weight`.
 
     `vector` float64 (D,) holds the first vector of the power iteration, and `product` float64 (D,)
     is overwritten.
@@ -139,7 +139,7 @@ def train_logistic(X, y, weight, prior, strength, n_iterations, tolerance, weigh
         for i in range(n_rows):
             own = residuals[i]
             _write_scores(X[i], ahead, own)
-            _normalize(own)
+            _log_softmax_in_place(own)
             scale = strength32 * weight[i]
             for k in range(n_classes):
                 own[k] = scale * np.exp(own[k])
@@ -172,20 +172,20 @@ def train_logistic(X, y, weight, prior, strength, n_iterations, tolerance, weigh
 
 
 @kernel
-def predict_logistic(X, use, weights, columns, log_probabilities):
-    """Write class log probabilities of the rows of `X` (n, D) for which `use` bool (n,) is True.
+def predict_logistic(X, is_predicted, weights, columns, log_probabilities):
+    """Write class log probabilities of the rows of `X` (n, D) that `is_predicted` bool (n,) marks.
 
-    On entry, `log_probabilities` float64 (n, K) has other log probabilities. `columns` int64 (C,)
-    are the indices of the regression's classes. The sum of their probabilities stays the same, and
-    is divided among them by the regression. `weights` float32 (D, C) are as in `train_logistic`.
-    The result of a row does not depend on other rows.
+    On entry, `log_probabilities` float64 (n, K) has the predictions of another model. `columns`
+    int64 (C,) are the indices of the regression's classes. The sum of their probabilities stays the
+    same; the regression divides this sum among them. `weights` float32 (D, C) are as in
+    `train_logistic`. The result of a row does not depend on other rows.
     """
     scores = np.empty(weights.shape[1], dtype=np.float32)
     for i in range(X.shape[0]):
-        if not use[i]:
+        if not is_predicted[i]:
             continue
         _write_scores(X[i], weights, scores)
-        _normalize(scores)
+        _log_softmax_in_place(scores)
         total = 0.0
         for c in range(columns.size):
             total += np.exp(log_probabilities[i, columns[c]])

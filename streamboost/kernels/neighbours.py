@@ -39,7 +39,7 @@ def _add_squared_differences(column, value, scale, mismatch, distances):
 
 @inner_kernel
 def _write_squared_distances(rows, first, end, row, columns, scale, mismatch, distances):
-    """Write the squared distances of `row` (D,) from the stored rows `first` to `end`.
+    """Write the squared distances of `row` (D,) from the stored rows `first` to `end` - 1.
 
     The distances are written to `distances[first:end]`; `scale` and `mismatch` hold a number for
     each of `columns`, as in `_add_squared_differences`.
@@ -112,7 +112,7 @@ def _insert_neighbour_by_shared_leaves(n_shared, row, best, most_shared):
 
 @inner_kernel
 def _insert_neighbours_by_shared_leaves(n_shared, first, end, best, most_shared):
-    """Insert rows `first` to `end`, newest first, into `best`, the rows that share most leaves."""
+    """Insert rows `first` to `end` - 1, newest first, into `best`, the rows sharing most leaves."""
     least = most_shared.size - 1
     while end > first:
         start = max(first, end - _TOGETHER)

@@ -57,7 +57,7 @@ def _write_probability_products(probabilities, weight, rows, start, stop, class_
 def _choose_class_pair(probabilities, y, weight, rows, start, stop, by_gain, workspace):
     """Return the class pair (a, b) of a node, and the gradient and Hessian sums of the pair.
 
-    The node has the rows `rows[start:stop]`. See `choose_node_class_pair`.
+    The node has the rows `rows[start:stop]`. `by_gain` is as in `choose_node_class_pair`.
     """
     gradient, hessian, products = workspace[0], workspace[1], workspace[2]
     mass = _write_gradient_and_hessian_of_classes(
@@ -122,14 +122,15 @@ def class_pair_gradients(
 
 
 @kernel
-def write_class_pair_gradients(probabilities, y, weight, rows, by_gain, bits, wide, values):
+def write_class_pair_gradients(probabilities, y, weight, rows, by_gain, bits, is_unpacked, values):
     """Choose the class pair of a node with the given `rows`; write its gradients and Hessians.
 
-    They are written to `values` int64, as integers. The gradient and Hessian of row r are the upper
-    and lower half of `values[r]`, or if `wide`, `values[2 * r]` and `values[2 * r + 1]`. Both are
-    multiples of 1/scale, and their sums have at most `bits` bits. Numbers are rounded before they
-    are multiplied by the weight, so that a row of weight 2 equals two rows exactly. Returns the
-    scales of gradient and Hessian, which are powers of two.
+    They are written to `values` int64, as integers. `by_gain` is as in `choose_node_class_pair`.
+    The gradient and Hessian of row r are the upper and lower half of `values[r]`, or if
+    `is_unpacked`, `values[2 * r]` and `values[2 * r + 1]`. Both are multiples of 1/scale, and their
+    sums have at most `bits` bits. Numbers are rounded before they are multiplied by the weight, so
+    that a row of weight 2 equals two rows exactly. Returns the scales of gradient and Hessian,
+    which are powers of two.
     """
     a, b = choose_node_class_pair(probabilities, y, weight, rows, by_gain)
     gradient, hessian = np.empty(rows.size, np.float32), np.empty(rows.size, np.float32)
@@ -140,7 +141,7 @@ def write_class_pair_gradients(probabilities, y, weight, rows, by_gain, bits, wi
         r = rows[i]
         g = np.int64(np.rint(np.rint(gradient[i] * scale_g) * weight[r]))
         h = np.int64(np.rint(np.rint(hessian[i] * scale_h) * weight[r]))
-        if wide:
+        if is_unpacked:
             values[2 * r] = g
             values[2 * r + 1] = h
         else:
@@ -152,8 +153,9 @@ def write_class_pair_gradients(probabilities, y, weight, rows, by_gain, bits, wi
 def leaf_steps_in_best_pair(probabilities, y, weight, rows, start, stop, l2, clamp, values):
     """Write the Newton step of each leaf in its class pair of the largest gain, (leaves, K).
 
-    Class a of the pair gets t = G / (H + l2), clamped to ±`clamp`, and class b gets -t. `start` and
-    `stop` are the ranges of the leaves in `rows`.
+    Class a of the pair gets t = G / (H + l2), clamped to ±`clamp`, and class b gets -t; G and H are
+    the gradient and Hessian sums of the pair. `start` and `stop` are the ranges of the leaves in
+    `rows`.
     """
     _write_leaf_steps_in_class_pairs(
         probabilities, y, weight, rows, start, stop, True, l2, clamp, values
@@ -230,9 +232,9 @@ def _solve_linear_system(matrix, right_side, min_pivot):
 def leaf_steps_full_hessian(probabilities, y, weight, rows, start, stop, l2, clamp, values):
     """Write the Newton step of each leaf with the full K x K Hessian to `values` (leaves, K).
 
-    The step f solves (H + l2 I + c 11') f = G with c = trace / K^2, which regularizes the null
-    direction of H. The step is centred, then clamped. `start` and `stop` are the ranges of the
-    leaves in `rows`.
+    The step f solves (H + l2 I + c 11') f = G, with the gradient sums G and c = trace(H) / K^2,
+    which regularizes the null direction of H. The step is centred, then clamped. `start` and `stop`
+    are the ranges of the leaves in `rows`.
     """
     n = probabilities.shape[1]
     matrix = np.empty((n, n))

@@ -12,9 +12,9 @@ _CLOSE = 1e-13
 
 @kernel
 def perron_eigenvectors(odds, ratio, shares):
-    """Write the positive eigenvector of a matrix A for each row to `shares` (n, K).
+    """Write the positive eigenvector of each row's matrix A to `shares` (n, K).
 
-    The matrix of a row is A_kj = odds_k ratio_kj, with the row's `odds`.
+    The matrix is A_kj = odds_k ratio_kj, with the row's `odds`.
 
     `odds` float64 (n, K) and `ratio` float64 (K, K) are not negative. On entry, each row of
     `shares` is an initial guess that sums to 1; the result sums to 1, too. The method is power

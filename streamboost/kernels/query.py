@@ -45,7 +45,7 @@ def update_running_mean(values, mean, count, max_count, means):
     mean, count
         The mean before `values`, and its number of values.
     max_count
-        Largest count of the mean: the weight of a new value is at least 1 / `max_count`.
+        Upper bound of `count`, so that the weight of a new value is at least 1 / `max_count`.
     means
         Output, float64 (n,): the mean after each value.
 

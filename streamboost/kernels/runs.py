@@ -8,7 +8,7 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["compare_labels", "filter_again", "filter_arrivals"]
+__all__ = ["filter_arriving_records", "recompute_states", "update_run_evidence"]
 
 _SMOOTHING = 1e-4
 """Number that is added to the probabilities of a record before they are filtered."""
@@ -36,11 +36,12 @@ _FADE = 0.995
 
 
 @inner_kernel
-def _continuation(intercepts, slopes, posterior, deviation):
+def _continuation_probability(intercepts, slopes, posterior, deviation):
     """Return the probability that a record continues the run of the preceding record.
 
-    `intercepts`, `slopes` and `posterior` (G,) are as in `filter_arrivals`, and `deviation` is the
-    standardized distance of the two records.
+    `intercepts` and `slopes` (G,) are those of the hypotheses in `filter_arriving_records`, and
+    `posterior` (G,) is the probability of each hypothesis. `deviation` is the standardized distance
+    of the two records.
     """
     total = 0.0
     for g in range(intercepts.size):
@@ -52,7 +53,7 @@ def _continuation(intercepts, slopes, posterior, deviation):
 def _filter_record(
     likelihoods, class_shares, continuation_probability, previous_state, label, filtered, state
 ):
-    """Filter one record: write its probabilities and the state for the next record, each (K,).
+    """Write a record's updated probabilities, `filtered`, and the state for the next, (K,) each.
 
     `likelihoods` (K,) are the record's own probabilities, and `previous_state` (K,) is the state
     after the preceding record. `continuation_probability` is that of continuing its run. `label` is
@@ -76,23 +77,23 @@ def _filter_record(
 
 
 @kernel
-def filter_arrivals(
+def filter_arriving_records(
     X,
     probabilities,
     n_records,
-    shares,
-    grid,
+    class_shares,
+    hypotheses,
     posterior,
-    last,
-    columns,
-    distance,
+    last_record,
+    column_moments,
+    distance_moments,
     deviations,
     labels,
-    own,
+    own_probabilities,
     filtered,
     states,
 ):
-    """Filter arriving records, in order, and store them in rings of N records.
+    """Update the probabilities of arriving records by preceding ones; store both in rings.
 
     Parameters
     ----------
@@ -102,24 +103,24 @@ def filter_arrivals(
         float64 (n, K), the records' own probabilities; not changed.
     n_records
         Number of records that arrived earlier.
-    shares
+    class_shares
         float64 (K,), positive: the shares of the classes.
-    grid, posterior
+    hypotheses, posterior
         float64 (2, G), intercept and slope of each of G hypotheses on the probability that a run
-        continues, a logistic function of the distance; float64 (G,), the probability of each
-        hypothesis. The probability that there are no runs is 1 less their sum.
-    last
+        continues, which is a logistic function of the distance; float64 (G,), the probability of
+        each hypothesis. The probability that there are no runs is 1 less their sum.
+    last_record
         float32 (D,), updated: the newest record.
-    columns
+    column_moments
         float64 (3, D), updated: number of values, mean and variance of each column.
-    distance
+    distance_moments
         float64 (3,), updated: number, mean and variance of the logarithms of the distances.
     deviations, labels
         float64 (N,) and int64 (N,), rings: the standardized distance of each record from the
         preceding record; the class index of its label, or -1.
-    own, filtered, states
-        float32 (N, K), rings: the own and the filtered probabilities of each record, and the state
-        after the record.
+    own_probabilities, filtered, states
+        float32 (N, K), rings: the own and the updated probabilities of each record, and the class
+        probabilities that the next record starts from (state).
     """
     size = labels.size
     for i in range(X.shape[0]):
@@ -127,62 +128,76 @@ def filter_arrivals(
         for j in range(X.shape[1]):
             value = np.float64(X[i, j])
             is_known = np.isfinite(value)
-            if columns[2, j] > _FLAT:
+            if column_moments[2, j] > _FLAT:
                 n_compared += 1
-                if is_known != np.isfinite(last[j]):
+                if is_known != np.isfinite(last_record[j]):
                     total += 1.0
                 elif is_known:
-                    total += (value - last[j]) ** 2 / columns[2, j]
+                    total += (value - last_record[j]) ** 2 / column_moments[2, j]
             if is_known:
-                columns[0, j] += 1.0
-                rate = max(1.0 / columns[0, j], 1.0 / _COLUMN_WINDOW)
-                off = value - columns[1, j]
-                columns[1, j] += rate * off
-                columns[2, j] = (1.0 - rate) * (columns[2, j] + rate * off * off)
-            last[j] = value
+                column_moments[0, j] += 1.0
+                rate = max(1.0 / column_moments[0, j], 1.0 / _COLUMN_WINDOW)
+                off = value - column_moments[1, j]
+                column_moments[1, j] += rate * off
+                column_moments[2, j] = (1.0 - rate) * (column_moments[2, j] + rate * off * off)
+            last_record[j] = value
         deviation, place = _MOST_DEVIATIONS, (n_records + i) % size
         if n_compared > 0:
             log = np.log(np.sqrt(total / n_compared) + _LEAST_DISTANCE)
-            distance[0] += 1.0
-            rate = max(1.0 / distance[0], 1.0 / _DISTANCE_WINDOW)
-            off = log - distance[1]
-            distance[1] += rate * off
-            distance[2] = (1.0 - rate) * (distance[2] + rate * off * off)
-            deviation = (log - distance[1]) / np.sqrt(distance[2] + _FLAT)
+            distance_moments[0] += 1.0
+            rate = max(1.0 / distance_moments[0], 1.0 / _DISTANCE_WINDOW)
+            off = log - distance_moments[1]
+            distance_moments[1] += rate * off
+            distance_moments[2] = (1.0 - rate) * (distance_moments[2] + rate * off * off)
+            deviation = (log - distance_moments[1]) / np.sqrt(distance_moments[2] + _FLAT)
             deviation = min(max(deviation, -_MOST_DEVIATIONS), _MOST_DEVIATIONS)
-        for k in range(shares.size):
-            own[place, k] = (probabilities[i, k] + _SMOOTHING) / (1.0 + _SMOOTHING * shares.size)
+        for k in range(class_shares.size):
+            own_probabilities[place, k] = (probabilities[i, k] + _SMOOTHING) / (
+                1.0 + _SMOOTHING * class_shares.size
+            )
         if n_records + i == 0:
-            for k in range(shares.size):
-                states[size - 1, k] = shares[k]
+            for k in range(class_shares.size):
+                states[size - 1, k] = class_shares[k]
         before = states[(n_records + i - 1) % size]
-        continues = _continuation(grid[0], grid[1], posterior, deviation)
-        _filter_record(own[place], shares, continues, before, -1, filtered[place], states[place])
+        continuation_probability = _continuation_probability(
+            hypotheses[0], hypotheses[1], posterior, deviation
+        )
+        _filter_record(
+            own_probabilities[place],
+            class_shares,
+            continuation_probability,
+            before,
+            -1,
+            filtered[place],
+            states[place],
+        )
         deviations[place], labels[place] = deviation, -1
 
 
 @kernel
-def compare_labels(position, label, n_records, share, grid, reach, deviations, labels, evidence):
-    """Store a label, and update the evidence for runs with the nearest known labels.
+def update_run_evidence(
+    position, label, n_records, class_share, hypotheses, max_steps, deviations, labels, evidence
+):
+    """Store a label; update the evidence for each hypothesis on runs by the nearest known labels.
 
-    On each side of the record, the nearest known label at most `reach` records away is compared:
-    the labels are equal if all records from one to the other continue a run.
+    The nearest known labels before and after the record, at most `max_steps` records away, are
+    compared with `label`. Two labels are equal if all records from one to the other continue a run.
 
     Parameters
     ----------
     position
         Number of records that arrived before the labelled record, which is still in the rings.
-    label, share
+    label, class_share
         Class index of the label, and the share of this class.
     evidence
         float64 (G + 1,), updated: the log likelihood of each hypothesis; last, that of no runs.
     others
-        As in `filter_arrivals`.
+        As in `filter_arriving_records`.
     """
-    size, n_hypotheses = labels.size, grid.shape[1]
+    size, n_hypotheses = labels.size, hypotheses.shape[1]
     labels[position % size] = label
     for side in (-1, 1):
-        for steps in range(1, reach + 1):
+        for steps in range(1, max_steps + 1):
             other = position + side * steps
             if other < max(n_records - size, 0) or other >= n_records:
                 break
@@ -195,22 +210,43 @@ def compare_labels(position, label, n_records, share, grid, reach, deviations, l
                     joined = 1.0
                     for t in range(min(position, other) + 1, max(position, other) + 1):
                         deviation = deviations[t % size]
-                        joined /= 1.0 + np.exp(grid[1, g] * deviation - grid[0, g])
-                likelihood = (1.0 - joined) * (1.0 - share)
+                        joined /= 1.0 + np.exp(hypotheses[1, g] * deviation - hypotheses[0, g])
+                likelihood = (1.0 - joined) * (1.0 - class_share)
                 if is_equal:
-                    likelihood = joined + (1.0 - joined) * share
+                    likelihood = joined + (1.0 - joined) * class_share
                 evidence[g] = _FADE * evidence[g] + np.log(max(likelihood, _FLAT))
             break
 
 
 @kernel
-def filter_again(first, n_records, shares, grid, posterior, deviations, labels, own, states):
-    """Compute the states of the records from number `first` on again, with the labels known now.
+def recompute_states(
+    first,
+    n_records,
+    class_shares,
+    hypotheses,
+    posterior,
+    deviations,
+    labels,
+    own_probabilities,
+    states,
+):
+    """Compute the states of the records from number `first` on again, after a label has arrived.
 
-    The record preceding `first` must be in the rings. The arguments are as in `filter_arrivals`.
+    The record before `first` must be in the rings. Arguments are those of
+    `filter_arriving_records`.
     """
-    size, unused = labels.size, np.empty(shares.size, dtype=np.float32)
+    size, unused = labels.size, np.empty(class_shares.size, dtype=np.float32)
     for t in range(first, n_records):
         place, before = t % size, states[(t - 1) % size]
-        continues = _continuation(grid[0], grid[1], posterior, deviations[place])
-        _filter_record(own[place], shares, continues, before, labels[place], unused, states[place])
+        continuation_probability = _continuation_probability(
+            hypotheses[0], hypotheses[1], posterior, deviations[place]
+        )
+        _filter_record(
+            own_probabilities[place],
+            class_shares,
+            continuation_probability,
+            before,
+            labels[place],
+            unused,
+            states[place],
+        )

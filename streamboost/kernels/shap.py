@@ -58,7 +58,7 @@ PATH_STEP = np.dtype(
 
 
 class _ForestArrays(NamedTuple):
-    """Arrays of a forest, and the share of each node's weight that goes left."""
+    """Arrays of a forest, and the share of each node's training weight that goes left."""
 
     nodes: np.ndarray  # this and the next three as in `add_scores_with_categories`
     set_of: np.ndarray
@@ -79,11 +79,12 @@ class _TraversalWorkspace(NamedTuple):
 
 @kernel
 def write_left_shares(nodes, roots, values, cover, left_share, expected):
-    """Write the share of each node's weight that goes left; add the mean scores to `expected`.
+    """Write the share of each node's training weight that goes left; add mean scores to `expected`.
 
     Shapes: `nodes`, `roots` and `values` as in `add_scores`; `cover` (leaves,), the weight of the
     training rows in each leaf, in a unit that may differ between trees; `left_share` float64
-    (nodes,); `expected` float64 (K,). Returns the number of nodes on the longest path.
+    (nodes,); `expected` float64 (K,), the mean score of each class over the training rows. Returns
+    the number of nodes on the longest path.
     """
     n, most = nodes.size, 0
     weight, height, reach = np.empty(n), np.empty(n, np.int64), np.zeros(n)
@@ -145,7 +146,7 @@ def _add_quadrature_points(tested, n_tested, points):
 
 @inner_kernel
 def _add_leaf_contributions(leaf, n_tested, values, workspace):
-    """Add the terms of one leaf to the SHAP values of the features that its path tests."""
+    """Add the contributions of one leaf to the SHAP values of the features that its path tests."""
     tested, value, phi = workspace.tested, workspace.value, workspace.phi
     for i in range(n_tested):
         tested[i].integral = 0.0
@@ -163,7 +164,7 @@ def _add_leaf_contributions(leaf, n_tested, values, workspace):
 
 @inner_kernel
 def _find_tested_feature(path_step, tested, n_tested, feature, goes_left):
-    """Write the index of `feature` among the features tested on a path to `path_step`.
+    """Write the index in `tested` of the `feature` that a node splits to `path_step`.
 
     A feature that the path has not tested before is appended to `tested`. `goes_left` is True if
     the row goes left at the node.

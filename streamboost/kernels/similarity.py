@@ -1,4 +1,4 @@
-"""Localized similarities: functions of the distance of a row to one or two points."""
+"""Localized similarities (Appel, 2017): functions of a row's distances to one or two points."""
 
 import numpy as np
 
@@ -9,9 +9,9 @@ __all__ = ["add_similarities", "evaluate_similarity", "squared_distances"]
 
 @kernel
 def _one_point_similarity(squared_distance, squared_radius):
-    """Return (r - d) / (r + d), or 1 if r is infinite.
+    """Return the similarity of a row to one point: (r - d) / (r + d), or 1 if r is infinite.
 
-    d is `squared_distance`, and r is `squared_radius`.
+    d is `squared_distance`, that of the row to the point, and r is `squared_radius`.
     """
     if squared_radius == np.inf:
         return 1.0
@@ -54,13 +54,14 @@ def squared_distances(points, point_index, distances):
 def evaluate_similarity(
     squared_to_first, squared_to_second, reach, gradients, hessians, values, slope, curvature
 ):
-    """Evaluate a candidate similarity at all points, and the derivatives of the loss.
+    """Write the values of a candidate similarity at all points, and the loss's derivatives.
 
     `squared_to_first` and `squared_to_second` float64 (n,) are the squared distances to the first
     and to the second point. `squared_to_second` is empty for a one-point learner. `reach` is as in
     `add_similarities`. `gradients` and `hessians` float64 (n, K) are the gradients and Hessians of
-    the points. The similarity f of each point is written to `values` float64 (n,), the sum of f
-    times the gradients to `slope` (K,), and the sum of f^2 times the Hessians to `curvature` (K,).
+    the points. The similarity f of each point is written to `values` float64 (n,). The derivatives
+    by each class's coefficient are the sum of f times the gradients, `slope` (K,), and the sum of
+    f^2 times the Hessians, `curvature` (K,).
     """
     slope[:] = 0.0
     curvature[:] = 0.0
@@ -80,8 +81,9 @@ def evaluate_similarity(
 def add_similarities(points, pairs, reach, coefficients, X, scores, start, stop):
     """Add the values of the similarities `start` to `stop` - 1, times coefficients, to `scores`.
 
-    Shapes: `points` float32 (P, D); `pairs` int32 (learners, 2), the second -1 for a one-point
-    learner; `reach` float64 (learners,), the reach of one point or the squared distance of two;
+    Arguments: `points` float32 (P, D); `pairs` int32 (learners, 2), the indices of each learner's
+    points, the second -1 if there is one point; `reach` float64 (learners,), the squared distance
+    from one point at which the similarity is 0, or the squared distance of two points;
     `coefficients` float64 (learners, K); `X` float32 (n, D), no NaN; `scores` float64 (n, K).
     """
     for i in range(X.shape[0]):

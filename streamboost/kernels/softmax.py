@@ -43,9 +43,10 @@ def softmax(scores, probabilities):
 
 @kernel
 def class_gradients(probabilities, y, weight, class_index, gradient, hessian):
-    """Write the negative gradient r_k - p_k and the Hessian p_k (1 - p_k) of one class, (n,) each.
+    """Write the negative gradient r - p and the Hessian p (1 - p) of one class, (n,) each.
 
-    The values are for a row of weight 1. Returns the weighted sums of |gradient| and of Hessians.
+    p is the probability of class `class_index`, and r is 1 for its rows, else 0. The values are for
+    a row of weight 1. Returns the weighted sums of |gradient| and of Hessians.
     """
     one = np.float32(1.0)
     sum_g, sum_h = 0.0, 0.0
@@ -61,18 +62,18 @@ def class_gradients(probabilities, y, weight, class_index, gradient, hessian):
 
 
 @kernel
-def quantize(gradient, hessian, weight, scale_g, scale_h, wide, histogram_input):
+def quantize(gradient, hessian, weight, scale_g, scale_h, is_unpacked, histogram_input):
     """Write gradients and Hessians, times weight and scale, as integers to `histogram_input` int64.
 
     Row i has its gradient and Hessian in the upper and lower half of `histogram_input[i]`, or if
-    `wide`, in `histogram_input[2 * i]` and `histogram_input[2 * i + 1]`. Numbers are rounded before
-    they are multiplied by the weight, so that a row of weight 2 equals two rows exactly.
+    `is_unpacked`, in `histogram_input[2 * i]` and `histogram_input[2 * i + 1]`. Numbers are rounded
+    before they are multiplied by the weight, so that a row of weight 2 equals two rows exactly.
     """
     n = gradient.size
     for i in range(n):
         g = np.int64(np.rint(np.rint(gradient[i] * scale_g) * weight[i]))
         h = np.int64(np.rint(np.rint(hessian[i] * scale_h) * weight[i]))
-        if wide:
+        if is_unpacked:
             histogram_input[2 * i] = g
             histogram_input[2 * i + 1] = h
         else:
@@ -80,32 +81,35 @@ def quantize(gradient, hessian, weight, scale_g, scale_h, wide, histogram_input)
 
 
 @kernel
-def quantize_without_overflow(gradient, hessian, weight, sum_g, sum_h, wide, histogram_input):
+def quantize_without_overflow(
+    gradient, hessian, weight, sum_g, sum_h, is_unpacked, histogram_input
+):
     """Write gradients and Hessians as integers whose sums do not overflow; return both scales.
 
     `sum_g` and `sum_h` are the weighted sums of |gradient| and of Hessians, which bound the sums of
     any node. The integers are written to `histogram_input`, see `quantize`. Each scale is a power
     of two, so that rounding errors of the bounds do not change the scale.
     """
-    scale_g, scale_h = _scale_for_bound(sum_g, wide), _scale_for_bound(sum_h, wide)
-    quantize(gradient, hessian, weight, scale_g, scale_h, wide, histogram_input)
+    scale_g, scale_h = _scale_for_bound(sum_g, is_unpacked), _scale_for_bound(sum_h, is_unpacked)
+    quantize(gradient, hessian, weight, scale_g, scale_h, is_unpacked, histogram_input)
     return scale_g, scale_h
 
 
 @kernel
-def _scale_for_bound(sum_bound, wide):
+def _scale_for_bound(sum_bound, is_unpacked):
     if not sum_bound > 0.0:
         return 1.0
-    bits = _WIDE_BITS if wide else _NARROW_BITS
+    bits = _WIDE_BITS if is_unpacked else _NARROW_BITS
     # A scale beyond 2^1000 would only be needed for weights near the least positive float64.
     return 2.0 ** min(np.floor(bits - np.log2(sum_bound)), 1000.0)
 
 
 @kernel
 def leaf_steps(gradient, hessian, weight, rows, start, stop, l2, clamp, steps):
-    """Write the Newton step of each leaf, sum w g / (sum w h + l2), to `steps` (leaves,).
+    """Write the Newton step of each leaf, sum w g / (sum w h + `l2`), to `steps` (leaves,).
 
-    Leaf m has the rows `rows[start[m]:stop[m]]`. Steps are clamped to ±`clamp`.
+    g, h and w are the `gradient`, `hessian` and `weight` of a row. Leaf m has the rows
+    `rows[start[m]:stop[m]]`. Steps are clamped to ±`clamp`.
     """
     for leaf in range(start.size):
         g, h = 0.0, l2
@@ -121,7 +125,8 @@ def leaf_steps(gradient, hessian, weight, rows, start, stop, l2, clamp, steps):
 def leaf_steps_independent(probabilities, y, weight, rows, start, stop, l2, clamp, values):
     """Write each leaf's Newton step without the sum-to-one constraint to `values` (leaves, K).
 
-    The step of a class is sum w (r - p) / (sum w p + l2), clamped and not centred. Leaf m has the
+    The step of a class is sum w (r - p) / (sum w p + `l2`), clamped to ±`clamp` and not centred. w
+    is a row's weight, p its probability, and r is 1 for its own class `y`, else 0. Leaf m has the
     rows `rows[start[m]:stop[m]]`.
     """
     n_classes = probabilities.shape[1]
@@ -145,8 +150,9 @@ def leaf_steps_independent(probabilities, y, weight, rows, start, stop, l2, clam
 def leaf_steps_diagonal(probabilities, y, weight, rows, start, stop, l2, clamp, values):
     """Write each leaf's Newton step with the diagonal Hessian to `values` float64 (leaves, K).
 
-    The step is (K-1)/K of sum w (r - p) / (sum w p (1 - p) + l2), centred, then clamped. `start`
-    and `stop` are the ranges of the leaves in `rows`.
+    The step is (K-1)/K of sum w (r - p) / (sum w p (1 - p) + `l2`), centred, then clamped to
+    ±`clamp`. w is a row's weight, p its probability, and r is 1 for its own class `y`, else 0.
+    `start` and `stop` are the ranges of the leaves in `rows`.
     """
     n_classes = probabilities.shape[1]
     hessian = np.empty(n_classes)
@@ -173,7 +179,7 @@ def leaf_steps_diagonal(probabilities, y, weight, rows, start, stop, l2, clamp, 
 
 @kernel
 def update_softmax_by_leaves(scores, probabilities, rows, start, stop, values):
-    """Add leaf `values` (leaves, K) to the scores of `rows`, and update their probabilities.
+    """Add leaf `values` (leaves, K) to the scores of the leaves' rows; update the probabilities.
 
     A probability p becomes p exp(v) for the leaf value v, and is then normalised. This needs one
     exponential per leaf and class instead of per row.

@@ -13,14 +13,14 @@ from streamboost.kernels.traverse import find_leaf
 __all__ = [
     "combine_experts",
     "predict_committee",
-    "predict_corrected",
+    "predict_corrected_committee",
     "predict_from_transitions",
-    "predict_linear",
+    "predict_softmax_regression",
     "predict_young_committee",
     "update_expert_weights",
     "update_fixed_share_weights",
-    "update_linear",
     "update_scaler",
+    "update_softmax_regression",
     "write_neighbour_predictions",
 ]
 
@@ -46,7 +46,7 @@ def _normalize_log_probabilities(scores):
 def predict_committee(
     scores, temperature, columns, class_shares, min_log_probability, log_probabilities
 ):
-    """Write the committee's log probabilities (n, K) to each of the E slices of the output.
+    """Write the committee's log probabilities (n, K) to each of the slices `log_probabilities[e]`.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def predict_committee(
 
 
 @kernel
-def predict_corrected(
+def predict_corrected_committee(
     scores, initial_scores, temperature, nodes, roots, values, X, columns, log_probabilities
 ):
     """Write a committee's log probabilities after a correction by stumps, float64 (n, K).
@@ -212,7 +212,7 @@ def update_scaler(
 
 @inner_kernel
 def _standardize_row(X, row_index, mean, inverse_deviation, limit, scaled):
-    """Write a constant, and a row's features in units of standard deviation, to `scaled` (D + 1,).
+    """Write 1, and a row's features less `mean` in standard deviations, to `scaled` (D + 1,).
 
     Features are clamped to ±`limit`; a missing value becomes 0.
     """
@@ -234,13 +234,14 @@ def _write_linear_log_probabilities(weights, scaled, logs):
 
 
 @kernel
-def predict_linear(X, mean, inverse_deviation, limit, weights, log_probabilities):
+def predict_softmax_regression(X, mean, inverse_deviation, limit, weights, log_probabilities):
     """Write the log probabilities of a softmax regression for the rows of `X` (n, D).
 
-    `log_probabilities` has at least K columns. A feature is standardized by its `mean`, and by its
-    `inverse_deviation`, 1 / standard deviation, float64 (D,) each. `inverse_deviation` is 0 for
-    ignored features. Missing values are replaced by the mean. `weights` is float64 (K, D + 1), with
-    the constant first.
+    `log_probabilities` float64 has n rows and at least K columns. A feature is standardized by its
+    `mean`, and by its `inverse_deviation`, 1 / standard deviation, float64 (D,) each.
+    `inverse_deviation` is 0 for ignored features. Standardized features are clamped to ±`limit`.
+    Missing values are replaced by the mean. `weights` is float64 (K, D + 1), with the constant
+    first.
     """
     n_classes = weights.shape[0]
     scaled = np.empty(weights.shape[1])
@@ -250,13 +251,14 @@ def predict_linear(X, mean, inverse_deviation, limit, weights, log_probabilities
 
 
 @kernel
-def update_linear(
+def update_softmax_regression(
     X, mean, inverse_deviation, limit, true_class, learning_rate, weight, weights, squares
 ):
     """Update the `weights` of a softmax regression with one AdaGrad step for one row, `X` (1, D).
 
-    `mean`, `inverse_deviation`, `limit` and `weights` are as in `predict_linear`. `weight` is the
-    weight of the row. `squares` float64 (K, D + 1) are the sums of squared gradients.
+    `mean`, `inverse_deviation`, `limit` and `weights` are as in `predict_softmax_regression`.
+    `weight` is the weight of the row. `squares` float64 (K, D + 1) are the sums of squared
+    gradients.
     """
     scaled, logs = np.empty(weights.shape[1]), np.empty(weights.shape[0])
     _standardize_row(X, 0, mean, inverse_deviation, limit, scaled)

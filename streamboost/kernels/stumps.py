@@ -71,10 +71,12 @@ def _write_projected_gradients(probabilities, y, weight, direction, gradient, he
 def _best_cut_of_column(
     X, feature, order, n_known, gradient, hessian, sum_g, sum_h, l2, min_hessian, min_score
 ):
-    """Find the best cut of a column.
+    """Find the best cut of a column, by the Newton gain of the two sides.
 
-    Returns its score, the index in `order` of the last row on the left, and whether missing values
-    go left. The index is -1 unless the score exceeds `min_score`.
+    `order` are the row indices, sorted by the column, of which `n_known` have a value. `sum_g` and
+    `sum_h` are the sums over all rows, and `min_hessian` is the least Hessian sum of a side.
+    Returns the score of the cut, the index in `order` of the last row on the left, and whether
+    missing values go left. The index is -1 unless the score exceeds `min_score`.
     """
     n = order.size
     gone_g, gone_h = 0.0, 0.0
@@ -112,7 +114,7 @@ def _is_valid_cut(X, feature, order, n_known, cut, left_hessian, sum_h, min_hess
 
 @inner_kernel
 def _threshold_of_cut(X, feature, order, n_known, cut):
-    """Return the threshold of the cut after index `cut`; values up to the threshold go left."""
+    """Return the threshold of the cut after `order[cut]`; values up to the threshold go left."""
     if cut == n_known - 1:
         return np.float32(np.inf)
     low, high = X[order[cut], feature], X[order[cut + 1], feature]
@@ -127,6 +129,7 @@ def _best_split_of_features(
 ):
     """Find the best split over all `features`.
 
+    Row j of `order` has the row indices, sorted by feature j, of which `n_known[j]` have a value.
     Returns the index in `features`, the cut as in `_best_cut_of_column`, and whether missing values
     go left.
     """
@@ -226,7 +229,7 @@ def boost_correction_stumps(
     roots,
     values,
 ):
-    """Boost stumps on the rows as `boost_stumps` does, but do not change the scores.
+    """Boost stumps on the rows as `boost_stumps` does, without changing `initial_scores`.
 
     The weight of a row is `age_weight` float64 (n,) times `row_weight` float64 (n,).
     `initial_scores` float64 (n, K) are the scores before the first stump. The leaf `values` are

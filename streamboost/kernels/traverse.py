@@ -156,7 +156,7 @@ def add_scores_with_categories(nodes, set_of, sets, roots, values, X, scores, st
 
 @kernel
 def _write_leaf_indices_by_bit_masks(nodes, roots, X, places):
-    """Write the leaf indices of many rows, found with bit masks; see `write_leaf_indices`.
+    """Write the leaf indices of many rows, found with bit masks, as `write_leaf_indices` does.
 
     The trees must not split categories.
     """
@@ -206,7 +206,8 @@ def write_scores_and_leaves(nodes, set_of, sets, roots, values, base, X, scores,
     """Write the scores of all trees plus `base` (K,), and the leaf indices in the first trees.
 
     `scores` is float64 (n, K), as in `add_scores`. `leaf_indices` is uint8 (n, T) for the first T
-    trees, as in `write_leaf_indices`. If there are few rows, each tree is traversed once for both.
+    trees, as in `write_leaf_indices`. If there are few rows, each tree is traversed once for both
+    outputs.
     """
     n = X.shape[0]
     for i in range(n):

@@ -122,7 +122,9 @@ class ResidualCorrection(Expert):
         if len(corrected.first_scores):
             columns = np.array([records.place[label] for label in corrected.classes.tolist()])
         how = corrected.first_scores, records.committee.temperature, *corrected.stumps
-        stacking_kernels().predict_corrected(records.scores, *how, records.X, columns, outputs[0])
+        stacking_kernels().predict_corrected_committee(
+            records.scores, *how, records.X, columns, outputs[0]
+        )
 
     def correct_committee(
         self, committee: "Committee | None"

@@ -66,7 +66,9 @@ class LinearExpert(Expert):
                 self._reciprocal_feature_scales(records.committee),
                 _MAX_DEVIATIONS,
             )
-            stacking_kernels().predict_linear(records.X, *scale, self._weights, outputs[0])
+            stacking_kernels().predict_softmax_regression(
+                records.X, *scale, self._weights, outputs[0]
+            )
 
     def learn(
         self,
@@ -88,7 +90,7 @@ class LinearExpert(Expert):
             self._weights = np.pad(self._weights, more)
             self._squares = np.pad(self._squares, more, constant_values=_LEAST)
         scale = self._scale.mean, self._reciprocal_feature_scales(committee), _MAX_DEVIATIONS
-        stacking_kernels().update_linear(
+        stacking_kernels().update_softmax_regression(
             row[None], *scale, k, _RATE, weight, self._weights, self._squares
         )
 

@@ -114,7 +114,7 @@ class ClassRunFilter:
         weight, logs = self.mixture_weight, np.empty((2, n, n_classes))
         for start in range(0, n, _SIZE):
             rows = slice(start, start + _SIZE)
-            _run_filter_kernels().filter_arrivals(
+            _run_filter_kernels().filter_arriving_records(
                 np.ascontiguousarray(X[rows]),  # other layouts would compile the kernel again
                 np.ascontiguousarray(own[rows]),
                 self._n_records,
@@ -194,11 +194,11 @@ class ClassRunFilter:
         self._weight = float(weight * filtered / (weight * filtered + (1 - weight) * own))
         n, shares = self._n_records, self._shares
         about_runs = self._deviations, self._labels
-        _run_filter_kernels().compare_labels(
+        _run_filter_kernels().update_run_evidence(
             position, k, n, shares[k], _GRID, _REACH, *about_runs, self._evidence
         )
         first, posterior = max(position, n - _REPEATED), self._posterior[:-1]
-        _run_filter_kernels().filter_again(
+        _run_filter_kernels().recompute_states(
             first, n, shares, _GRID, posterior, *about_runs, self._own, self._states
         )
 

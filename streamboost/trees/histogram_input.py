@@ -78,8 +78,10 @@ def gradient_histogram_input(
     """
     weight, lot, kind, channels = choose_gradient_format(weight, float(weight.sum()), len(weight))
     values = np.empty(channels * len(gradient), dtype=np.int64)
-    bounds, wide = (sum_g / lot, sum_h / lot), kind == NEWTON_SUMS
-    scale_g, scale_h = quantize_without_overflow(gradient, hessian, weight, *bounds, wide, values)
+    bounds, is_unpacked = (sum_g / lot, sum_h / lot), kind == NEWTON_SUMS
+    scale_g, scale_h = quantize_without_overflow(
+        gradient, hessian, weight, *bounds, is_unpacked, values
+    )
     return HistogramInput(kind, values, channels, scale_h / lot, lot * scale_h / scale_g / scale_g)
 
 
@@ -93,8 +95,8 @@ def choose_gradient_format(
     number of sums per histogram bin.
     """
     weight, total, lot = _divide_weights_by_lot(weight, total, n_rows)
-    wide = max(n_rows, total) > WIDE_ROWS
-    return weight, lot, *((NEWTON_SUMS, 2) if wide else (NEWTON, 1))
+    is_unpacked = max(n_rows, total) > WIDE_ROWS
+    return weight, lot, *((NEWTON_SUMS, 2) if is_unpacked else (NEWTON, 1))
 
 
 def class_pair_histogram_input(
@@ -125,14 +127,16 @@ def class_pair_histogram_input(
         True: choose the second class by the largest gain; False: by the smallest gradient sum.
     """
     weight, total, lot = _divide_weights_by_lot(weight, float(weight[rows].sum()), len(rows))
-    wide = max(len(rows), total) > WIDE_ROWS
-    bits = _SUM_BITS if wide else 30
+    is_unpacked = max(len(rows), total) > WIDE_ROWS
+    bits = _SUM_BITS if is_unpacked else 30
     scale_g, scale_h = pairs.write_class_pair_gradients(
-        probabilities, y, weight, rows, by_gain, bits, wide, buffer
+        probabilities, y, weight, rows, by_gain, bits, is_unpacked, buffer
     )
-    kind = NEWTON_SUMS if wide else NEWTON
+    kind = NEWTON_SUMS if is_unpacked else NEWTON
     gain_scale = lot * scale_h / scale_g**2
-    return HistogramInput(kind, buffer, 2 if wide else 1, scale_h / lot, gain_scale), gain_scale
+    return HistogramInput(
+        kind, buffer, 2 if is_unpacked else 1, scale_h / lot, gain_scale
+    ), gain_scale
 
 
 def class_weight_histogram_input(

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from streamboost.kernels.stacking import (
     combine_experts,
-    predict_linear,
+    predict_softmax_regression,
     predict_young_committee,
     update_fixed_share_weights,
-    update_linear,
+    update_softmax_regression,
 )
 from tests import naive_blending
 
@@ -57,7 +57,7 @@ def test_the_regression_says_what_its_slow_twin_says(seed, K, D):
     rng, X, mean, rate = random_rows(seed, D=D)
     weights = 3 * rng.standard_normal((K, D + 1))
     said = np.full((5, K + 2), 7.0)
-    predict_linear(X, mean, rate, FURTHEST, weights, said)
+    predict_softmax_regression(X, mean, rate, FURTHEST, weights, said)
     slow = naive_blending.say_linear(X, mean, rate, FURTHEST, weights)
     np.testing.assert_allclose(said[:, :K], slow, atol=1e-12)
     assert (said[:, K:] == 7.0).all()
@@ -72,7 +72,7 @@ def test_it_learns_label_by_label_what_its_slow_twin_learns(seed, K, weight):
     slow = weights.copy(), squares.copy()
     for row in X:
         k = int(rng.integers(K))
-        update_linear(row[None], *scale, k, 0.5, weight, weights, squares)
+        update_softmax_regression(row[None], *scale, k, 0.5, weight, weights, squares)
         slow = naive_blending.learn_linear(row, *scale, k, 0.5, weight, *slow)
     np.testing.assert_allclose(weights, slow[0], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(squares, slow[1], rtol=1e-9)
@@ -82,7 +82,8 @@ def test_it_learns_label_by_label_what_its_slow_twin_learns(seed, K, weight):
 def test_what_is_far_out_counts_as_no_further_than_the_furthest(sign):
     X = np.array([[sign * np.finfo(np.float32).max], [sign * FURTHEST]], dtype=np.float32)
     said = np.empty((2, 2))
-    predict_linear(X, np.zeros(1), np.ones(1), FURTHEST, np.array([[0.5, 1.0], [0.0, -1.0]]), said)
+    weights = np.array([[0.5, 1.0], [0.0, -1.0]])
+    predict_softmax_regression(X, np.zeros(1), np.ones(1), FURTHEST, weights, said)
     np.testing.assert_array_equal(said[0], said[1])
 
 

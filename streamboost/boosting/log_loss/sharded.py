@@ -24,8 +24,8 @@ from streamboost.kernels.growing.sketch import (
     RandomDraws,
     RoundWorkspace,
     SketchRows,
-    order_sampled_first,
     select_features,
+    write_sampled_rows_first,
 )
 from streamboost.trees.grower import HistogramPool
 from streamboost.trees.sums import AllReduce, ThreadAllReduce
@@ -90,16 +90,16 @@ class ShardTrainer:
         self, direction: np.ndarray, features: np.ndarray, is_sampled: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rows, work, limits = self._rows, self._work, self._limits.copy()
-        wide = limits["kind"][0] != NEWTON
+        is_unpacked = limits["kind"][0] != NEWTON
         bounds = np.empty(2, dtype=np.int64)
         shards.update_and_bound_gradients(rows, direction, work, bounds)
         self._total.sum_over_shards(bounds)
-        scale_g, scale_h = shards.quantize_gradients(rows, work, bounds, wide)
+        scale_g, scale_h = shards.quantize_gradients(rows, work, bounds, is_unpacked)
         l2 = float(limits["l2"][0])
         limits["min_child"] = max(1.0, float(limits["min_child"][0]) * scale_h)
         limits["l2"] = l2 * scale_h
-        columns, joint = select_features(self._coded, features, wide)
-        n_rows = order_sampled_first(is_sampled, work.order)
+        columns, joint = select_features(self._coded, features, is_unpacked)
+        n_rows = write_sampled_rows_first(is_sampled, work.order)
         trained, rest = work.order[:n_rows], work.order[n_rows:]
         tree, growing = self._grow_tree_on_all_shards(limits, columns, joint, trained)
         size, n_leaves = len(tree), (len(tree) + 1) // 2
@@ -112,7 +112,7 @@ class ShardTrainer:
         flat = np.empty(n_leaves * (2 * n_classes + 1), dtype=np.int64)
         sums, weights = flat[:-n_leaves].reshape(2, n_leaves, n_classes), flat[-n_leaves:]
         ends, worth = np.empty((4, n_leaves), dtype=np.int64), scale_h / scale_g / scale_g
-        shards.assign_and_sum_leaves(
+        shards.write_row_leaves_and_leaf_sums(
             tree, size, columns, worth, rows, is_sampled, trained, rest, ends, sums, weights
         )
         self._total.sum_over_shards(flat)

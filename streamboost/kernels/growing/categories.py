@@ -77,7 +77,8 @@ def _center_profiles(profiles, weights, n_profiles, width, workspace):
 def _write_leading_direction(profiles, weights, n_profiles, width, direction, step):
     """Write the direction in which `n_profiles` profiles have the largest weighted second moment.
 
-    `profiles` is (categories, width), `weights` (categories,) the weights, and `step` a workspace.
+    `profiles` is (categories, width), `weights` (categories,) are the weights, `direction` (width,)
+    is the output, and `step` (width,) a workspace.
     """
     largest, chosen = -1.0, 0
     for i in range(n_profiles):
@@ -109,7 +110,8 @@ def _write_leading_direction(profiles, weights, n_profiles, width, direction, st
 def _write_sort_keys(hist, first_bin, n_categories, limits, workspace):
     """Write the sort key of each category: its profile projected on the leading direction.
 
-    A profile is a vector that describes a category. It depends on the criterion:
+    A profile is a vector that describes a category. It depends on the split criterion, where S+, S-
+    and gains are the sums in the histogram (see `criteria`):
 
     - GINI, ENTROPY: class shares less the mean of the node
     - NEWTON_SUMS: a Newton step per channel less the mean of the node
@@ -159,7 +161,7 @@ def _sort_categories_by_key(order, key, n_categories):
 
 @inner_kernel
 def gather_sorted_histogram(hist, first_bin, n_bins, missing, limits, workspace):
-    """Copy a feature's histogram to `workspace.hist`, with the categories sorted by their keys.
+    """Copy a feature's histogram to `workspace.hist`, with the categories sorted by sort key.
 
     The bin of missing values comes last. Categories whose sums are all zero are omitted. Returns
     the number of copied categories.

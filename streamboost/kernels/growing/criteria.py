@@ -1,4 +1,4 @@
-"""Split criteria: a split maximises the sum of the scores of its two children."""
+"""Split criteria: the best split has the largest sum of the scores of its two children."""
 
 import numpy as np
 
@@ -46,13 +46,13 @@ TIE = 1.0 + 1e-12
 
 @inner_kernel
 def has_gradient_hessian_bins(limits):
-    """Return True if a histogram bin has a gradient sum and a Hessian sum, an int64 each."""
+    """Return True if each histogram bin has one gradient sum and one Hessian sum, both int64."""
     return limits.kind == NEWTON_SUMS and limits.channels == 2
 
 
 @inner_kernel
 def child_weight(sums, limits):
-    """Return the weight or Hessian sum of a child, to be compared with `limits.min_child`.
+    """Return the weight or Hessian sum of a child, to compare it with `limits.min_child`.
 
     Returns infinity for the criteria ERROR and STUMP, which have no least weight.
     """
@@ -103,7 +103,7 @@ def child_score(sums, limits):
 def stump_score(left, right, limits, totals):
     """Return the score of a stump, whose children have the sums `left` and `right` (channels,).
 
-    `totals` (channels,) are the constants t_k of the criterion STUMP.
+    `totals` (channels,) is the total weight of each class in all training rows.
     """
     value = 0.0
     for k in range(limits.channels):

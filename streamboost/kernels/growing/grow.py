@@ -88,10 +88,10 @@ def grow_tree(
     """Grow one tree into `nodes`, and sort `rows` and `unsampled_rows` by leaf.
 
     The first six arguments are those of `FeatureSubset`; `values`, `channel` and `totals` are those
-    of `HistogramInputArrays`. Further shapes: `rows` to train on, `unsampled_rows` only assigned
-    to leaves, uint32; `limits` (1,) LIMITS; `histogram_pool` int64 (slots, bins x channels), of any
-    content; `nodes` (2 leaves - 1,) NODE. Returns the number of nodes, and of additions to
-    histograms.
+    of `HistogramInputArrays`. Further arguments: `rows` uint32, on which splits are searched;
+    `unsampled_rows` uint32, which are only assigned to leaves; `limits` (1,) LIMITS;
+    `histogram_pool` int64 (slots, bins x channels), of any content; `nodes` NODE (2 leaves - 1,).
+    Returns the number of nodes, and of additions to histograms.
 
     The pool needs at least two slots, and at most one per leaf is used. With fewer slots than
     leaves the tree is the same. If the histogram of a leaf was evicted from the pool, the
@@ -159,7 +159,7 @@ def _build_leaf_histogram(
 
 @inner_kernel
 def _find_split_of_leaf(nodes, leaf, columns, histogram_input, limits, histogram_pool, workspace):
-    """Write the best split of a leaf to its node; if no split has a gain, free its slot."""
+    """Write the best split of a leaf to its node. Without a split, free its histogram's slot."""
     node = nodes[leaf]
     find_best_split(
         node, histogram_pool[node.slot], columns, limits, histogram_input.totals, workspace
@@ -173,7 +173,7 @@ def _find_split_of_leaf(nodes, leaf, columns, histogram_input, limits, histogram
 def grow_tree_in_workspace(
     columns, rows, unsampled_rows, histogram_input, limits, histogram_pool, nodes, fused, workspace
 ):
-    """Grow one tree as `grow_tree` does, with a given workspace; return the same numbers."""
+    """Grow one tree as `grow_tree` does, in the arrays of `workspace`; return the same numbers."""
     make_leaf(nodes, 0, 0, 0, rows.size, 0, unsampled_rows.size)
     n_nodes = n_leaves = np.int64(1)  # with a literal, callees would be compiled twice
     if columns.features.size == 0:

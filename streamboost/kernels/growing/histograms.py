@@ -29,7 +29,7 @@ _JOINT = 16  # largest number of bin combinations of a group of features
 
 
 class BinnedData(NamedTuple):
-    """Binned training rows, and the number of bins of each of the D features."""
+    """Training rows as bin indices, and the number and kind of bins of each of the D features."""
 
     codes: np.ndarray  # uint8 (D, n)
     n_bins: np.ndarray  # int64 (D,), without the missing-value bin
@@ -42,7 +42,7 @@ class BinnedData(NamedTuple):
 
 
 class FeatureSubset(NamedTuple):
-    """Binned training rows, and the d features that a tree may split."""
+    """Training rows as bin indices, and properties of the d features that a tree may split."""
 
     codes: np.ndarray  # uint8 (all features, all rows)
     features: np.ndarray  # uint32 (d,), ascending
@@ -112,7 +112,7 @@ def _add_gradient_pairs_to_histogram(
 ):
     """Add gradients and Hessians, two int64 per row, to the histograms of `features`.
 
-    `pairs` is a workspace of two int64 per row.
+    The rows are `rows[start:stop]`. `pairs` is a workspace of two int64 per row.
     """
     # The numbers of a node's rows are copied together, as many rows exceed the nearest caches.
     one, two, n = np.uint64(1), np.uint64(2), features.size
@@ -150,9 +150,9 @@ def _add_gradient_pairs_to_histogram(
 def _group_features_with_few_bins(n_bins):
     """Group features with few bins, so that a group has at most 16 combinations of bins.
 
-    Returns (start, members, others): group g holds the features `members[start[g]:start[g + 1]]`,
-    and `others` are in no group. A feature with too many bins for a group of two is in no group.
-    Groups are formed in the order of the features.
+    `n_bins` (d,) is the number of bins of each feature. Returns (start, members, others): group g
+    has the features `members[start[g]:start[g + 1]]`, and the features `others` are in no group, as
+    they have too many bins for a group of two. Groups are formed in the order of the features.
     """
     n = n_bins.size
     start = np.zeros(n + 1, np.int64)
@@ -276,7 +276,7 @@ def add_input_to_histogram(
 
 @inner_kernel
 def build_histogram(node, columns, fused, rows, histogram_input, limits, hist, workspace):
-    """Build the histogram of a node in `hist`; `workspace` has space for two int64 per row."""
+    """Write the histogram of a node to `hist`. `workspace` is memory of two int64 per row."""
     hist[:] = 0
     codes, features, first = columns.codes, columns.features, columns.first
     start, stop = node.start, node.stop
@@ -299,6 +299,6 @@ def build_histogram(node, columns, fused, rows, histogram_input, limits, hist, w
 
 @inner_kernel
 def subtract_histogram(hist, child_hist):
-    """Subtract a child's histogram from `hist` of its parent, so that `hist` is the sibling's."""
+    """Subtract a child's histogram from its parent's, `hist`, which becomes that of the sibling."""
     for b in range(hist.size):
         hist[b] -= child_hist[b]

@@ -1,9 +1,9 @@
-"""Growth of one tree on row shards, several leaves per turn.
+"""Growth of one tree on row shards, with several leaves split between two all-reduces (a turn).
 
 Best-first growth of a tree of 80 leaves would all-reduce the histograms of the shards 79 times.
-Here the best open leaves are split together, with one all-reduce. Then the best-first order is
-replayed as far as the gains are known, and unused splits are dropped. The tree is identical to the
-tree of `growing.grow.grow_tree`, as no decision depends on the rows of one shard.
+Here the best open leaves are split together, with one all-reduce. Then the splits are applied in
+best-first order, as far as the gains are known, and unused splits are dropped. The tree is
+identical to the tree of `growing.grow.grow_tree`, as no decision depends on the rows of one shard.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ _LOW = np.int64(0xFFFFFFFF)
 
 
 class TreeBuilderState(NamedTuple):
-    """State of a growing tree, with nodes that were split ahead of the best-first order."""
+    """State of a growing tree, and of nodes that were split early, before their best-first turn."""
 
     known: np.ndarray  # NODE: all nodes, including nodes split ahead
     bound: np.ndarray  # float64: the least gain on the path to each node, the priority of its split
@@ -92,7 +92,7 @@ def continue_growth(growth, columns, fused, rows, histogram_input, limits, works
 
 @inner_kernel
 def _find_splits_of_new_leaves(growth, columns, histogram_input, limits, workspace):
-    """Find the best split of each leaf that was created in the last turn."""
+    """Write the best split of each leaf that the last turn created to the leaf's node."""
     known, at = growth.known, 0
     for c in range(growth.size[2]):
         i, staged = growth.split[c], growth.staged[c]
@@ -146,8 +146,8 @@ def _copy_values_to(target, values):
 def _assign_histogram_slot(growth, leaf, sibling, first_split, slot_owners):
     """Assign a slot of the histogram pool to a leaf: a free slot, if there is any.
 
-    Otherwise the leaf gets the slot of the leaf of lowest priority. This is never `sibling`, nor a
-    leaf of this turn's splits from number `first_split` on.
+    Otherwise the leaf gets the slot of the leaf of lowest priority (`bound`). This is never
+    `sibling`, nor a leaf that this turn splits from number `first_split` on.
     """
     known, at = growth.known, -1
     for slot in range(slot_owners.size):
@@ -240,11 +240,12 @@ def _split_leaf(
     limits,
     workspace,
 ):
-    """Split leaf number `turn_split` of this turn: partition its rows, and build histograms.
+    """Split leaf number `turn_split` of this turn: partition its rows, and build child histograms.
 
     If the parent's histogram is in the pool, only the histogram of one child is built: the child
-    with the smaller Hessian sum, as the number of rows in all shards is unknown. Returns the number
-    of histograms in `growth.sums`.
+    with the smaller Hessian sum, as the number of rows in all shards is unknown. `n_splits_left` is
+    how many splits the tree may still have, and `n_sums` the number of histograms in `growth.sums`.
+    Returns the new number.
     """
     known, i, left = growth.known, growth.split[turn_split], growth.size[0]
     node, slot = known[i], known[i].slot
@@ -294,7 +295,7 @@ def _undo_split(growth, turn_split, n_sums):
 
 @inner_kernel
 def _child_with_smaller_hessian(hist, columns, feature, goes_left, limits):
-    """Return which child of a split has the smaller Hessian sum: 0 for left, 1 for right."""
+    """Return the child of a split that has the smaller Hessian sum: 0 for left, 1 for right."""
     left, right = np.int64(0), np.int64(0)
     for b in range(columns.n_bins[feature] + columns.missing[feature]):
         at = np.int64(columns.first[feature]) + b

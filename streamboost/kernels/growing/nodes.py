@@ -64,8 +64,8 @@ def leaf_with_best_split(nodes, n_nodes):
 def partition_rows(rows, start, stop, column, left_mask, buffer):
     """Move the rows in `rows[start:stop]` that go left to the front of this range.
 
-    Returns the position of the first row that goes right. `left_mask` (256,) is 1 for the values of
-    `column` that go left.
+    Returns the position of the first row that goes right. `column` is the bin index of each
+    training row, and `left_mask` (256,) is 1 for bins that go left. `buffer` is a workspace.
 
 
     The partition is stable, so that the rows of a leaf keep their order and memory is read
@@ -105,7 +105,10 @@ def _mark_seen_categories(node, column, rows, seen):
 
 @inner_kernel
 def send_unseen_categories_left(node, n_bins, left_mask, seen):
-    """Send the categories that `seen` does not mark left at the node, as missing values are."""
+    """Let the node send categories without rows left, for a node that sends missing values left.
+
+    `seen` (256,) is True for the categories among the node's rows. `left_mask` is updated.
+    """
     for code in range(n_bins):
         if not seen[code]:
             node.members[code >> 3] |= np.uint8(1 << (code & 7))

@@ -16,7 +16,7 @@ def pack_trees(
     Parameters
     ----------
     grown, sizes
-        NODE, and int64 (trees,), the number of nodes of each tree.
+        NODE, the nodes of all trees, and int64 (trees,), the number of nodes of each tree.
     weights
         float64 (leaves,), the total weight of the rows of each leaf.
     cuts, offsets

@@ -4,11 +4,11 @@ The histogram of a feature is first built on the heaviest rows of a node. The er
 under the feature's best split can only rise with more rows (Appel, 2017, proposition 3.2 and
 appendix 7.2). Hence a feature is pruned if this error exceeds the best error on all rows.
 
-The error of a row is its largest possible score, in a leaf of its own, less its actual score. This
-error is not negative. The error of a split is the sum over its rows at the best predictions of the
-leaves, as the proposition requires. For a row with gradient g and Hessian h, the error is
-h (g / h - f)^2 at the leaf value f, the weighted variance of the appendix. The largest score of the
-row is g^2 / h. The tree is identical to the tree of `growing.grow.grow_tree`.
+The error of a row is its largest possible score, in a leaf without other rows, less its actual
+score. This error is not negative. The error of a split is the sum over its rows at the best
+predictions of the leaves, as the proposition requires. For a row with gradient g and Hessian h, the
+error is h (g / h - f)^2 at the leaf value f, the weighted variance of the appendix. The largest
+score of the row is g^2 / h. The tree is identical to the tree of `growing.grow.grow_tree`.
 """
 
 from typing import Any, NamedTuple
@@ -175,11 +175,12 @@ def _best_split_score(hist, columns, feature, limits, min_weight, node_sums, min
 
 @inner_kernel
 def _feature_score_bound(hist, columns, feature, limits, part, workspace):
-    """Return an upper bound of the score of a feature's best split, from the parts up to `part`.
+    """Return an upper bound of the score of a feature's best split, from the rows up to `part`.
 
-    The bound is the score of the best split of the rows in these parts, plus the bound of the
-    remaining rows. Children may have any weight here: with a least weight, the score of few rows
-    would not give an upper bound.
+    `part` is the index of a part of the node's rows (`_divide_rows_into_parts`). The bound is the
+    score of the best split of the rows up to this part, plus the bound of the remaining rows.
+    Children may have any weight here: with a least weight, the score of few rows would not give an
+    upper bound.
     """
     total = workspace.totals[part]
     worth = _best_split_score(
@@ -203,7 +204,9 @@ def _complete_histograms(
 ):
     """Build complete histograms of the features that can have the best split; skip the others.
 
-    Returns the score of the best split, and the number of additions to histograms.
+    `n_parts` is the number of parts of the node's rows, `node_score` the score of the node without
+    a split, and `tolerance` the relative difference from the best score up to which a feature is
+    kept. Returns the score of the best split, and the number of additions to histograms.
     """
     ends, bound, total, d = (
         workspace.ends,
@@ -340,10 +343,11 @@ def grow_tree_with_pruning(
 ):  # fmt: skip
     """Grow one tree as `grow.grow_tree` does, and skip features that cannot have the best split.
 
-    Shapes are as in that kernel. In addition: `max_scores` float64 (n,), the largest score that
-    each row can add to a leaf, not negative and finite; `rows_by_score` uint32, the rows of `rows`
-    in descending order of `max_scores`; `hist` int64 (bins x channels,), of any content. Returns
-    the number of nodes, and of additions to histograms.
+    Arguments are those of `grow.grow_tree`. In addition: `unsampled` are its `unsampled_rows`;
+    `max_scores` float64 (n,), the largest score that each row can add to a leaf, not negative and
+    finite; `rows_by_score` uint32, the rows of `rows` in descending order of `max_scores`; `hist`
+    int64 (bins x channels,), of any content. Returns the number of nodes, and of additions to
+    histograms.
     """
     make_leaf(nodes, 0, 0, 0, rows.size, 0, unsampled.size)
     if features.size == 0:

@@ -1,4 +1,4 @@
-"""Shard kernels: the steps of a SketchLogitBoost round on one shard, between all-reduces."""
+"""Shard kernels: steps of a SketchLogitBoost round on one row shard, between all-reduces."""
 
 import numpy as np
 
@@ -8,32 +8,32 @@ from streamboost.kernels.growing.nodes import (
     partition_rows,
     send_unseen_categories_left,
 )
-from streamboost.kernels.growing.sketch import finalize_nodes, sum_leaf_weights
+from streamboost.kernels.growing.sketch import convert_grown_nodes, sum_leaf_weights
 from streamboost.kernels.growing.steps import (
     bounds_to_float,
     leaf_gradient_sums,
     leaf_values,
-    mark_leaves,
     update_gradients,
+    write_row_leaves,
 )
 from streamboost.kernels.jit import kernel
 from streamboost.kernels.softmax import quantize_without_overflow
 
 __all__ = [
-    "assign_and_sum_leaves",
     "count_node_rows",
     "partition_unsampled_rows",
     "quantize_gradients",
     "update_and_bound_gradients",
     "write_leaf_values",
+    "write_row_leaves_and_leaf_sums",
 ]
 
 
 @kernel
 def update_and_bound_gradients(rows, direction, workspace, sums):
-    """Apply the last tree to the probabilities; compute gradients and Hessians of this shard.
+    """Update the probabilities by the last tree; compute gradients and Hessians of this shard.
 
-    Writes bounds of the sums of gradients and of Hessians to `sums` (2,), for an all-reduce.
+    Writes bounds of the sums of |gradient| and of Hessians to `sums` (2,), for an all-reduce.
     """
     P, y, weight = rows.probabilities, rows.y, rows.weight
     sums[0], sums[1] = update_gradients(
@@ -42,10 +42,11 @@ def update_and_bound_gradients(rows, direction, workspace, sums):
 
 
 @kernel
-def quantize_gradients(rows, workspace, sums, wide):
+def quantize_gradients(rows, workspace, sums, is_unpacked):
     """Convert gradients and Hessians to integers in the workspace, and return both scales.
 
     `sums` (2,) are the bounds of `update_and_bound_gradients`, summed over all shards.
+    `is_unpacked` is as in `softmax.quantize`.
     """
     sum_g, sum_h = bounds_to_float(sums[0], sums[1])
     return quantize_without_overflow(
@@ -54,7 +55,7 @@ def quantize_gradients(rows, workspace, sums, wide):
         rows.weight,
         sum_g,
         sum_h,
-        wide,
+        is_unpacked,
         workspace.histogram_input,
     )
 
@@ -79,7 +80,7 @@ def count_node_rows(tree, n_nodes, columns, rows, counts):
 
 @kernel
 def partition_unsampled_rows(tree, n_nodes, columns, counts, unsampled, workspace):
-    """Partition the unsampled rows of this shard by the tree.
+    """Sort the unsampled rows of this shard by leaf of the tree, and set their ranges in its nodes.
 
     `counts` are those of `count_node_rows`, summed over all shards. They decide to which side
     missing values and absent categories go, by the rules of `split_node`.
@@ -115,17 +116,18 @@ def partition_unsampled_rows(tree, n_nodes, columns, counts, unsampled, workspac
 
 
 @kernel
-def assign_and_sum_leaves(
+def write_row_leaves_and_leaf_sums(
     tree, n_nodes, columns, gain_unit, rows, is_sampled, sampled, unsampled, ends, sums, weights
 ):
-    """Write the leaf of each row of this shard, and sums over the rows of each leaf.
+    """Write the leaf of each row of this shard to `rows.leaf`, and sums over the rows of each leaf.
 
-    `sums` int64 (2, leaves, K) gets the gradient and Hessian sums, and `weights` int64 (leaves,)
-    the total weights. `ends` (4, leaves) is a workspace.
+    `sums` int64 (2, leaves, K) gets the gradient and Hessian sums of the rows that `is_sampled`
+    marks, and `weights` int64 (leaves,) the total weights of all rows. `gain_unit` multiplies the
+    gains of the nodes, and `ends` (4, leaves) is a workspace.
     """
-    finalize_nodes(tree, n_nodes, columns.features, gain_unit, ends)
-    mark_leaves(sampled, ends[0], ends[1], rows.leaf)
-    mark_leaves(unsampled, ends[2], ends[3], rows.leaf)
+    convert_grown_nodes(tree, n_nodes, columns.features, gain_unit, ends)
+    write_row_leaves(sampled, ends[0], ends[1], rows.leaf)
+    write_row_leaves(unsampled, ends[2], ends[3], rows.leaf)
     leaf_gradient_sums(
         rows.probabilities, rows.y, rows.weight, rows.leaf, is_sampled, sums[0], sums[1]
     )
@@ -137,6 +139,7 @@ def assign_and_sum_leaves(
 def write_leaf_values(rows, sums, l2, clamp, rate, values):
     """Write the leaf values float32 (leaves, K) from `sums`, and exponentials to `rows.factors`.
 
-    `sums` are those of `assign_and_sum_leaves`, summed over all shards. See `steps.leaf_values`.
+    `sums` are those of `write_row_leaves_and_leaf_sums`, summed over all shards. The other
+    arguments are those of `steps.leaf_values`.
     """
     leaf_values(sums[0], sums[1], l2, clamp, rate, values, rows.factors)

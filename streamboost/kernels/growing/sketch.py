@@ -16,8 +16,8 @@ from streamboost.kernels.growing.steps import (
     bounds_to_float,
     leaf_gradient_sums,
     leaf_values,
-    mark_leaves,
     update_gradients,
+    write_row_leaves,
 )
 from streamboost.kernels.jit import inner_kernel, kernel
 from streamboost.kernels.softmax import quantize_without_overflow
@@ -28,15 +28,15 @@ __all__ = [
     "RoundWorkspace",
     "SketchRows",
     "boost_rounds",
-    "finalize_nodes",
-    "order_sampled_first",
+    "convert_grown_nodes",
     "select_features",
     "sum_leaf_weights",
+    "write_sampled_rows_first",
 ]
 
 
 class SketchRows(NamedTuple):
-    """Training rows with their probabilities, which are updated at the start of the next round."""
+    """Training rows with their class probabilities, which a round updates by the tree before it."""
 
     y: np.ndarray  # uint32 (n,)
     weight: np.ndarray  # float32 (n,), in lots of records
@@ -61,7 +61,7 @@ class RandomDraws(NamedTuple):
 
 
 class GrownTrees(NamedTuple):
-    """Grown trees of several rounds, one tree per round, with their arrays concatenated."""
+    """Grown trees of several rounds, one tree per round; each array holds all trees."""
 
     nodes: np.ndarray  # NODE; features are column indices, and gains are in lots of records
     sizes: np.ndarray  # int64 (rounds,): number of nodes of each tree
@@ -89,33 +89,33 @@ def boost_rounds(binned, rows, draws, limits, rate, clamp, workspace, trees):
     leaf, which is then multiplied by `rate`.
     """
     lim, P, y, weight = limits[0], rows.probabilities, rows.y, rows.weight
-    most, least, l2, wide = lim.max_leaf_nodes, lim.min_child, lim.l2, lim.kind != NEWTON
+    most, least, l2, is_unpacked = lim.max_leaf_nodes, lim.min_child, lim.l2, lim.kind != NEWTON
     g, h, ends, leaf = workspace.gradient, workspace.hessian, workspace.ends, rows.leaf
     d, (slots, width) = draws.features.shape[1], workspace.pool.shape
     growing = allocate_workspace(lim.channels, np.int64(CODES), 2 * width, d, y.size, slots)
     histogram_input = HistogramInputArrays(workspace.histogram_input, y[:0], np.empty(0))
-    columns, joint = select_features(binned, draws.features[0], wide)
+    columns, joint = select_features(binned, draws.features[0], is_unpacked)
     at, n_leaves, n_adds = 0, 0, 0
     for m in range(draws.directions.shape[0]):
         if 0 < m < draws.features.shape[0]:
-            columns, joint = select_features(binned, draws.features[m], wide)
+            columns, joint = select_features(binned, draws.features[m], is_unpacked)
         chosen = draws.chosen[m] if draws.chosen.shape[0] > 0 else draws.chosen.ravel()
-        n_rows = order_sampled_first(chosen, workspace.order)
+        n_rows = write_sampled_rows_first(chosen, workspace.order)
         trained, rest = workspace.order[:n_rows], workspace.order[n_rows:]
         given = P, leaf, rows.factors, draws.directions[m], y, weight, g, h
         sum_g, sum_h = bounds_to_float(*update_gradients(*given))
         scale_g, scale_h = quantize_without_overflow(
-            g, h, weight, sum_g, sum_h, wide, workspace.histogram_input
+            g, h, weight, sum_g, sum_h, is_unpacked, workspace.histogram_input
         )
         lim.min_child, lim.l2 = max(1.0, least * scale_h), l2 * scale_h
         nodes = trees.nodes[at : at + 2 * most - 1]
         size, counted = grow_tree_in_workspace(
             columns, trained, rest, histogram_input, lim, workspace.pool, nodes, joint, growing
         )
-        finalize_nodes(nodes, size, columns.features, scale_h / scale_g / scale_g, ends)
+        convert_grown_nodes(nodes, size, columns.features, scale_h / scale_g / scale_g, ends)
         k = (size + 1) // 2
-        mark_leaves(trained, ends[0, :k], ends[1, :k], leaf)
-        mark_leaves(rest, ends[2, :k], ends[3, :k], leaf)
+        write_row_leaves(trained, ends[0, :k], ends[1, :k], leaf)
+        write_row_leaves(rest, ends[2, :k], ends[3, :k], leaf)
         first, second = workspace.sums[0, :k], workspace.sums[1, :k]
         leaf_gradient_sums(P, y, weight, leaf, chosen, first, second)
         values = trees.values[n_leaves : n_leaves + k]
@@ -129,30 +129,31 @@ def boost_rounds(binned, rows, draws, limits, rate, clamp, workspace, trees):
 
 
 @kernel
-def select_features(binned, features, wide):
+def select_features(binned, features, is_unpacked):
     """Return a `FeatureSubset` of `features`, and a `FusedHistogram` of its features with few bins.
 
-    If `wide`, gradients and Hessians are not packed in one int64, and no features are fused.
+    `features` are column indices. If `is_unpacked`, gradients and Hessians are not packed in one
+    int64, and no features are fused.
     """
     n = features.size
     first, n_bins = np.empty(n, np.uint64), np.empty(n, np.int64)
     missing, categorical = np.empty(n, np.bool_), np.empty(n, np.bool_)
-    widths, end = np.empty(0 if wide else n, np.uint64), np.uint64(0)
+    widths, end = np.empty(0 if is_unpacked else n, np.uint64), np.uint64(0)
     for j in range(n):
         f = features[j]
         first[j], n_bins[j] = end, binned.n_bins[f]
         missing[j], categorical[j] = binned.missing[f], binned.categorical[f]
         width = np.uint64(n_bins[j] + missing[j])
         end += width
-        if not wide:
+        if not is_unpacked:
             widths[j] = width
     columns = FeatureSubset(binned.codes, features, first, n_bins, missing, categorical)
     return columns, fuse_features(columns, widths)
 
 
 @kernel
-def order_sampled_first(is_sampled, order):
-    """Write all rows to `order`, sampled rows first; return the number of sampled rows."""
+def write_sampled_rows_first(is_sampled, order):
+    """Write all row indices to `order`, sampled rows first; return the number of sampled rows."""
     n_rows = order.size
     if is_sampled.size > 0:
         n_rows = np.int64(0)
@@ -170,10 +171,10 @@ def order_sampled_first(is_sampled, order):
 
 
 @inner_kernel
-def finalize_nodes(nodes, n_nodes, features, gain_unit, ends):
-    """Write the row ranges of the leaves to `ends`, and convert features and gains in `nodes`.
+def convert_grown_nodes(nodes, n_nodes, features, gain_unit, ends):
+    """Write the row ranges of the leaves to `ends` (4, leaves), and convert `nodes` for the forest.
 
-    The features become column indices, and the gains are multiplied by `gain_unit`.
+    Indices in `features` become column indices, and gains are multiplied by `gain_unit`.
     """
     leaf = 0
     for i in range(n_nodes):
@@ -189,7 +190,7 @@ def finalize_nodes(nodes, n_nodes, features, gain_unit, ends):
 
 @inner_kernel
 def sum_leaf_weights(order, n_sampled_rows, records, ends, weights):
-    """Write the total weight of each leaf, over sampled and other rows, int64 (leaves,)."""
+    """Write the total weight of all rows of each leaf, sampled or not, to `weights` int64."""
     for leaf in range(weights.size):
         total = np.int64(0)
         if records.size == 1:

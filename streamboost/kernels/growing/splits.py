@@ -22,11 +22,11 @@ _BLOCK = 128  # scores compared at once
 
 @inner_kernel
 def _newton_split_score(left_g, left_h, limits, total_g, total_h, sum_ab):
-    """Return (G_left b - G_right a)^2 / (a b), or -1 if the Hessian sum of a child is too small.
+    """Return the score of a split from gradient sums, or -1 if a child's Hessian sum is too small.
 
-    a and b are the Hessian sums of the left and right child plus l2, and `sum_ab` is a + b. The
-    usual score is G_left^2 / a + G_right^2 / b. This score ranks the splits of a node in the same
-    order, and needs one division instead of two.
+    The score is (G_left b - G_right a)^2 / (a b). a and b are the Hessian sums of the left and
+    right child plus l2, and `sum_ab` is a + b. The usual score is G_left^2 / a + G_right^2 / b.
+    This score ranks the splits of a node in the same order, and needs one division instead of two.
     """
     a = left_h + limits.l2
     apart = left_g * sum_ab - total_g * a
@@ -55,10 +55,11 @@ def _write_split_scores(gradients, hessians, limits, total_g, total_h, scores):
 def _write_left_sums_of_splits(
     hist, channel_index, n_channels, offset, n_bins, missing, prefix, position
 ):
-    """Write the sum on the left side of each split of one feature to `prefix`.
+    """Write the sum of one channel on the left side of each split of one feature to `prefix`.
 
-    Writes from index `position` on, and returns the index after the last sum. Splits that send
-    missing values right come first, then splits that send missing values left.
+    `offset` is the index of the feature's first bin in `hist`. Writes from index `position` on, and
+    returns the index after the last sum. Splits that send missing values right come first, then
+    splits that send missing values left.
     """
     one = np.uint64(1)
     for side in range(2 if missing else 1):
@@ -170,6 +171,8 @@ def best_split_of_feature(
 ):
     """Return the best split of one feature, whose children each have at least `min_weight`.
 
+    `offset` is the index of the feature's first bin in `hist`, and `total` (channels,) are the sums
+    over all bins. `totals` are as in `stump_score`; `left` and `right` (channels,) are workspaces.
     Returns the score, the last bin on the left, and whether missing values go left. The bin is -1
     if no split has a score above `min_score`.
     """
@@ -199,7 +202,7 @@ def best_split_of_feature(
 
 
 @inner_kernel
-def _find_split_by_sums(node, hist, columns, limits, totals, workspace):
+def _find_split_by_child_scores(node, hist, columns, limits, totals, workspace):
     n_bins, missing = columns.n_bins, columns.missing
     total, left, right = workspace.total, workspace.left, workspace.right
     total[:] = 0.0
@@ -238,4 +241,4 @@ def find_best_split(node, hist, columns, limits, totals, workspace):
     if limits.kind == NEWTON or has_gradient_hessian_bins(limits):
         _find_newton_split(node, hist, columns, limits, workspace)
     else:
-        _find_split_by_sums(node, hist, columns, limits, totals, workspace)
+        _find_split_by_child_scores(node, hist, columns, limits, totals, workspace)

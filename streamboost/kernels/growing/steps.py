@@ -1,8 +1,8 @@
 """Steps of a SketchLogitBoost round: gradients before the tree, leaf values after the tree.
 
-A tree updates the probabilities at the start of the next round. Hence each round reads and writes
-them once, in the order of the rows. Sums over rows are sums of integers, which do not depend on the
-order of the rows or on the shards.
+The probabilities are updated by a tree at the start of the next round. Hence each round reads and
+writes them once, in the order of the rows. Sums over rows are sums of integers, which do not depend
+on the order of the rows or on the shards.
 """
 
 import numpy as np
@@ -13,8 +13,8 @@ __all__ = [
     "bounds_to_float",
     "leaf_gradient_sums",
     "leaf_values",
-    "mark_leaves",
     "update_gradients",
+    "write_row_leaves",
 ]
 
 _ONE = np.float32(2.0**30)  # a probability of 1, as an integer of 32 bits
@@ -25,7 +25,7 @@ _FAR = 60.0  # bound of exponents, as exp would overflow float32
 
 @fastmath_kernel
 def update_gradients(probabilities, leaf, factors, direction, y, weight, gradient, hessian):
-    """Apply the last tree to the probabilities; write gradients and Hessians for the next tree.
+    """Update the probabilities by the last tree; write gradients and Hessians for the next tree.
 
     The `probabilities` p float32 (n, K) are multiplied by `factors` float32 (leaves, K), the
     exponentials of the values of each row's `leaf` uint16 (n,), and are then normalised. Gradients
@@ -68,8 +68,8 @@ def bounds_to_float(sum_g, sum_h):
 
 
 @inner_kernel
-def mark_leaves(rows, start, stop, leaf):
-    """Write the index m of the leaf of rows `rows[start[m]:stop[m]]` to `leaf` uint16 (n,)."""
+def write_row_leaves(rows, start, stop, leaf):
+    """Write m to `leaf` uint16 (n,) for the rows of each leaf m, `rows[start[m]:stop[m]]`."""
     for m in range(start.size):
         for i in range(start[m], stop[m]):
             leaf[rows[i]] = m
@@ -109,10 +109,11 @@ def leaf_gradient_sums(probabilities, y, weight, leaf, is_sampled, gradient_sums
 
 @inner_kernel
 def leaf_values(gradient_sums, hessian_sums, l2, clamp, rate, values, factors):
-    """Write the `values` of the leaves, float32 (leaves, K), and their exponentials, `factors`.
+    """Write the `values` of the leaves, float32 (leaves, K), and their exponentials `factors`.
 
-    A value is `rate` times a Newton step: (K-1)/K of sum w (r - p) / (sum w p (1 - p) + l2),
-    centred over the classes, then clamped to ±`clamp`.
+    A value is `rate` times a Newton step: (K-1)/K of the gradient sum divided by the Hessian sum
+    plus `l2`, centred over the classes, then clamped to ±`clamp`. The sums are those of
+    `leaf_gradient_sums`.
     """
     n_classes = values.shape[1]
     one = np.float64(_ONE)
