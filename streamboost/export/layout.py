@@ -48,9 +48,9 @@ class RecordLayout:
     numbers
         Names of the number fields, if all fields are numbers.
     hidden
-        Paths that no feature has, such as the id and the label.
+        Paths of the fields that are no features, such as the id and the label.
     about
-        Further JSON values about the export: "notice", "classes", "version", "link",
+        Further JSON values about the exported committee: "notice", "classes", "version", "link",
         "temperature", "columns", "accuracy" and "decision".
     """
 
@@ -101,7 +101,7 @@ class RecordLayout:
             for row, record in enumerate(records):
                 value = read(record)
                 if value is not None:
-                    X[row, column] = _as_number(row, name, value)
+                    X[row, column] = _number_or_error(row, name, value)
         with np.errstate(over="ignore"):
             rows = X.astype(np.float32)
         if np.isinf(rows).any():
@@ -162,7 +162,7 @@ class RecordLayout:
             numbers, hidden = (tuple(about.pop(name)) for name in ("numbers", "hidden"))
             features = None
             if state is not None:
-                features = Features.restore(state, _unpack_tables(metadata), encoders)
+                features = Features.restore(state, _unpack_arrays(metadata), encoders)
                 features.refuse_other_encoders()
             return cls(n_features, features, numbers, hidden, about)
         except (LookupError, TypeError, ValueError, zlib.error) as error:
@@ -173,7 +173,8 @@ class RecordLayout:
             ) from error
 
 
-def _as_number(row: int, name: str, value: Any) -> float:
+def _number_or_error(row: int, name: str, value: Any) -> float:
+    """Return `value` as a float; raise DataError with the row and field name if it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise DataError(
             f"record {row}, field {name!r}: {value!r:.80} is no number: give a number, or leave "
@@ -185,7 +186,8 @@ def _as_number(row: int, name: str, value: Any) -> float:
         return float("inf")  # the caller reports the field
 
 
-def _unpack_tables(metadata: Mapping[str, str]) -> Arrays:
+def _unpack_arrays(metadata: Mapping[str, str]) -> Arrays:
+    """Return the arrays of the record encoder, which `metadata` has as text; empty without them."""
     if TABLES not in metadata:
         return {}
     blob = zlib.decompress(base64.b64decode(metadata[TABLES]))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamboost.export.model import TreeModel
-from streamboost.export.trees import ExportedTree, split_forest
+from streamboost.export.trees import ExportedTree, iterate_exported_trees
 
 __all__ = ["read_metadata", "to_lightgbm"]
 
@@ -60,6 +60,7 @@ def read_metadata(text: str) -> dict[str, str]:
 
 
 def _objective_lines(model: TreeModel) -> list[str]:
+    """Return LightGBM's line of the objective, or no line if LightGBM does not have the link."""
     K = len(model.classes)
     if K > 1 and model.link == "softmax" and model.temperature * model.calibration == 1.0:
         return [f"objective=multiclass num_class:{K}"]
@@ -83,25 +84,25 @@ def _escape(text: str) -> str:
 
 def _tree_texts(model: TreeModel) -> Iterator[str]:
     for base in model.base.tolist():
-        yield _leaf_text(base)
-    for tree in split_forest(model.forest):
+        yield _single_leaf_text(base)
+    for tree in iterate_exported_trees(model.forest):
         nodes = _node_lines(tree)
         for values in tree.values.T.astype(np.float64).tolist():
             yield (
-                "\n".join([*nodes, _line("leaf_value", values), *_LAST])
+                "\n".join([*nodes, _attribute_line("leaf_value", values), *_LAST])
                 if nodes
-                else _leaf_text(values[0])
+                else _single_leaf_text(values[0])
             )
 
 
 _LAST = ("is_linear=0", "shrinkage=1", "")
 
 
-def _leaf_text(value: float) -> str:
-    return "\n".join(["num_leaves=1", "num_cat=0", _line("leaf_value", [value]), *_LAST])
+def _single_leaf_text(value: float) -> str:
+    return "\n".join(["num_leaves=1", "num_cat=0", _attribute_line("leaf_value", [value]), *_LAST])
 
 
-def _line(name: str, values: Sequence[Any]) -> str:
+def _attribute_line(name: str, values: Sequence[Any]) -> str:
     return f"{name}={' '.join(map(repr, values))}"
 
 
@@ -118,27 +119,27 @@ def _node_lines(tree: ExportedTree) -> list[str]:
     for place, (node, members) in enumerate(sorted(tree.members.items())):
         threshold[node] = place
         kinds[node] = _CATEGORICAL + _MISSING_IS_NAN
-        words.append(_set_words(members))
+        words.append(_category_bit_set(members))
     bounds = np.cumsum([0, *map(len, words)]).tolist()
     sets = [
-        _line("cat_boundaries", bounds),
-        _line("cat_threshold", np.concatenate(words).tolist()),
+        _attribute_line("cat_boundaries", bounds),
+        _attribute_line("cat_threshold", np.concatenate(words).tolist()),
     ] if words else []  # fmt: skip
     return [
         f"num_leaves={len(tree) + 1}",
         f"num_cat={len(words)}",
-        _line("split_feature", tree.feature.tolist()),
-        _line("split_gain", tree.gain.astype(np.float64).tolist()),
-        _line("threshold", threshold),
-        _line("decision_type", kinds),
-        _line("left_child", tree.left.tolist()),
-        _line("right_child", tree.right.tolist()),
+        _attribute_line("split_feature", tree.feature.tolist()),
+        _attribute_line("split_gain", tree.gain.astype(np.float64).tolist()),
+        _attribute_line("threshold", threshold),
+        _attribute_line("decision_type", kinds),
+        _attribute_line("left_child", tree.left.tolist()),
+        _attribute_line("right_child", tree.right.tolist()),
         *sets,
     ]
 
 
-def _set_words(members: np.ndarray) -> np.ndarray:
-    """Return the bit set of the categories `members`, uint32 (words,); bit c is category c."""
+def _category_bit_set(members: np.ndarray) -> np.ndarray:
+    """Return the bit set of the categories `members`, uint32 (words,); bit c is for category c."""
     categories = members.astype(np.int64)
     bits = np.zeros(_WORD * (int(categories.max(initial=0)) // _WORD + 1), dtype=np.uint8)
     bits[categories] = 1

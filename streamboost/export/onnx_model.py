@@ -7,7 +7,7 @@ import numpy as np
 
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.export.model import TreeModel
-from streamboost.export.trees import ExportedTree, split_forest
+from streamboost.export.trees import ExportedTree, iterate_exported_trees
 
 __all__ = ["MOST_MEMBERS", "to_onnx"]
 
@@ -58,9 +58,9 @@ def to_onnx(
             "the package onnx is not installed, and the format onnx needs it: install "
             "streamboost[export]"
         ) from error
-    graph = _Graph(onnx)
-    X = graph.add("Cast", ["X"], to=onnx.TensorProto.DOUBLE)
-    scores = graph.add("Identity", [_add_scores(graph, X, model)], name="scores")
+    graph = _GraphBuilder(onnx)
+    X = graph.add_node("Cast", ["X"], to=onnx.TensorProto.DOUBLE)
+    scores = graph.add_node("Identity", [_add_scores(graph, X, model)], name="scores")
     _add_label(graph, scores, model.classes)
     probabilities = _add_probabilities(graph, scores, model)
     outputs = ["label", "probabilities", "scores"]
@@ -70,15 +70,15 @@ def to_onnx(
     return graph.serialize(model, outputs, metadata or {})
 
 
-class _Graph:
-    """Graph under construction: nodes, and constants by name."""
+class _GraphBuilder:
+    """Builder of an ONNX graph: collects its nodes and its named constants."""
 
     def __init__(self, onnx: Any) -> None:
         self.onnx = onnx
         self._nodes: list[Any] = []
         self._constants: dict[str, Any] = {}
 
-    def add(
+    def add_node(
         self,
         operator: str,
         inputs: list[str],
@@ -86,20 +86,20 @@ class _Graph:
         domain: str = "",
         **attributes: Any,
     ) -> str:
-        """Append a node, and return the name of its output."""
+        """Append a node, and return the name of its output: `name`, or a new name."""
         name = name or f"{operator}_{len(self._nodes)}"
         make = self.onnx.helper.make_node
         self._nodes.append(make(operator, inputs, [name], name, domain=domain, **attributes))
         return name
 
-    def constant(self, value: Any) -> str:
-        """Add a constant, and return its name."""
+    def add_constant(self, value: Any) -> str:
+        """Add the constant `value`, and return its name."""
         name = f"constant_{len(self._constants)}"
         self._constants[name] = self.onnx.numpy_helper.from_array(np.asarray(value), name)
         return name
 
     def serialize(self, model: TreeModel, outputs: list[str], metadata: Mapping[str, str]) -> bytes:
-        """Return the bytes of the model with these outputs and this metadata."""
+        """Return the graph as a serialized ONNX model with these outputs and this metadata."""
         helper, types = self.onnx.helper, self.onnx.TensorProto
         K = len(model.classes)
         described = {
@@ -126,26 +126,26 @@ class _Graph:
         return content
 
 
-def _add_scores(graph: _Graph, X: str, model: TreeModel) -> str:
+def _add_scores(graph: _GraphBuilder, X: str, model: TreeModel) -> str:
     """Add nodes for the trees and the base scores; return the name of the scores, (n, K)."""
     K = len(model.classes)
-    trees = list(split_forest(model.forest))
-    parts = graph.add(
+    trees = list(iterate_exported_trees(model.forest))
+    parts = graph.add_node(
         "TreeEnsembleRegressor",
         [X],
         domain="ai.onnx.ml",
         n_targets=2 * K,
         aggregate_function="SUM",
         post_transform="NONE",
-        **_ensemble_attributes(graph.onnx, trees or [_empty_tree(K)], _coarse_step(trees)),
+        **_ensemble_attributes(graph.onnx, trees or [_empty_tree(K)], _step_of_coarse_parts(trees)),
     )
-    exact = graph.add("Cast", [parts], to=graph.onnx.TensorProto.DOUBLE)
-    zero, half, end = (graph.constant(np.array([place])) for place in (0, K, 2 * K))
-    axis = graph.constant(np.array([1]))
-    coarse = graph.add("Slice", [exact, zero, half, axis])
-    fine = graph.add("Slice", [exact, half, end, axis])
-    base = graph.constant(model.base.astype(np.float64))
-    return graph.add("Add", [graph.add("Add", [coarse, fine]), base])
+    exact = graph.add_node("Cast", [parts], to=graph.onnx.TensorProto.DOUBLE)
+    zero, half, end = (graph.add_constant(np.array([place])) for place in (0, K, 2 * K))
+    axis = graph.add_constant(np.array([1]))
+    coarse = graph.add_node("Slice", [exact, zero, half, axis])
+    fine = graph.add_node("Slice", [exact, half, end, axis])
+    base = graph.add_constant(model.base.astype(np.float64))
+    return graph.add_node("Add", [graph.add_node("Add", [coarse, fine]), base])
 
 
 def _empty_tree(n_classes: int) -> ExportedTree:
@@ -155,20 +155,22 @@ def _empty_tree(n_classes: int) -> ExportedTree:
     return ExportedTree(none, none, none, none, none, {}, none, values)
 
 
-def _coarse_step(trees: list[ExportedTree]) -> float:
-    """Return a power of two whose multiples add up exactly in float32 over all trees."""
+def _step_of_coarse_parts(trees: list[ExportedTree]) -> float:
+    """Return the unit of the coarse parts of leaf values, a power of two.
+
+    Multiples of this unit are added exactly in float32 over all trees."""
     bound = float(sum(np.abs(tree.values.astype(np.float64)).max(initial=0.0) for tree in trees))
     exponent = int(np.frexp(bound)[1]) if bound else 0
     return float(np.ldexp(1.0, exponent - _FLOAT32_BITS))
 
 
 def _ensemble_attributes(onnx: Any, trees: list[ExportedTree], step: float) -> dict[str, Any]:
-    """Return the node and target attributes of `TreeEnsembleRegressor`."""
+    """Return the node and leaf attributes of `TreeEnsembleRegressor`; `step` is the coarse unit."""
     rows: list[tuple[int, int, int, float, str, int, int, int]] = []
     leaves: list[np.ndarray] = []
     values: list[np.ndarray] = []
     for number, tree in enumerate(trees):
-        nodes, places = _tree_rows(tree)
+        nodes, places = _onnx_nodes_of_tree(tree)
         rows += [(number, *node) for node in nodes]
         leaves.append(np.stack([np.full(len(places), number), places], axis=1))
         exact = tree.values.astype(np.float64)
@@ -194,13 +196,13 @@ def _ensemble_attributes(onnx: Any, trees: list[ExportedTree], step: float) -> d
     }
 
 
-def _tree_rows(
+def _onnx_nodes_of_tree(
     tree: ExportedTree,
 ) -> tuple[list[tuple[int, int, float, str, int, int, int]], np.ndarray]:
-    """Return the nodes of a tree and the ids of its leaves, in the order of their indices.
+    """Return the ONNX nodes of a tree, and the ids of its leaves in the order of their indices.
 
-    A node is (id, column, value, mode, id if true, id if false, whether missing values are true).
-    A split of categories is a chain of equalities, whose first node has the id of the split. The
+    A node is (id, column, value, mode, id if true, id if false, 1 if missing values are true). A
+    split of categories is a chain of equalities, whose first node has the id of the split. The
     leaves have the first ids after the splits.
     """
     n, rows = len(tree), []
@@ -208,18 +210,18 @@ def _tree_rows(
         return [(0, 0, 0.0, "LEAF", 0, 0, 0)], np.zeros(1, dtype=np.int64)
     free = 2 * n + 1
 
-    def id_of(child: int) -> int:
+    def node_id(child: int) -> int:
         return child if child >= 0 else n + ~child
 
     for node in range(n):
         feature = int(tree.feature[node])
-        left, right = id_of(int(tree.left[node])), id_of(int(tree.right[node]))
+        left, right = node_id(int(tree.left[node])), node_id(int(tree.right[node]))
         if node not in tree.members:
             threshold, missing = float(tree.threshold[node]), int(tree.missing_left[node])
             rows.append((node, feature, threshold, "BRANCH_LEQ", left, right, missing))
             continue
         members = tree.members[node].tolist()
-        _require_few_members(members)
+        _require_few_categories(members)
         chain = [node, *range(free, free + len(members) - 1)]
         free += len(chain) - 1
         for one, following, value in zip(
@@ -230,7 +232,7 @@ def _tree_rows(
     return rows, np.arange(n, 2 * n + 1)
 
 
-def _require_few_members(members: list[float]) -> None:
+def _require_few_categories(members: list[float]) -> None:
     if len(members) > MOST_MEMBERS:
         raise DataError(
             f"a split separates {len(members):,} categories, and in ONNX at most "
@@ -246,60 +248,64 @@ def _onnx_labels(onnx: Any, classes: np.ndarray) -> Any:
     return onnx.numpy_helper.from_array(values)
 
 
-def _add_label(graph: _Graph, scores: str, classes: np.ndarray) -> None:
+def _add_label(graph: _GraphBuilder, scores: str, classes: np.ndarray) -> None:
     tensor = _onnx_labels(graph.onnx, classes)
-    labels = graph.add("Constant", [], value=tensor)
-    best = graph.add("ArgMax", [scores], axis=1, keepdims=0)
-    graph.add("Gather", [labels, best], name="label", axis=0)
+    labels = graph.add_node("Constant", [], value=tensor)
+    best = graph.add_node("ArgMax", [scores], axis=1, keepdims=0)
+    graph.add_node("Gather", [labels, best], name="label", axis=0)
 
 
-def _add_probabilities(graph: _Graph, scores: str, model: TreeModel) -> str:
+def _add_probabilities(graph: _GraphBuilder, scores: str, model: TreeModel) -> str:
     """Add the nodes of the link, as in `streamboost.boosting.links`; return the output's name."""
-    logits = graph.add("Div", [scores, graph.constant(np.float64(model.temperature))])
+    logits = graph.add_node("Div", [scores, graph.add_constant(np.float64(model.temperature))])
     if model.link == "sigmoid":
         logits = _add_log_sigmoid(graph, logits)
     if model.calibration != 1.0:
-        logits = graph.add("Div", [logits, graph.constant(np.float64(model.calibration))])
-    return graph.add("Softmax", [logits], name="probabilities", axis=1)
+        logits = graph.add_node("Div", [logits, graph.add_constant(np.float64(model.calibration))])
+    return graph.add_node("Softmax", [logits], name="probabilities", axis=1)
 
 
-def _add_log_sigmoid(graph: _Graph, s: str) -> str:
-    """Add nodes for min(s, 0) - log(1 + exp(-|s|)), and return the output's name.
+def _add_log_sigmoid(graph: _GraphBuilder, logits: str) -> str:
+    """Add nodes for the log of the sigmoid of `logits`, and return the output's name.
 
-    ONNX Runtime has no Softplus of float64.
+    The formula is min(x, 0) - log(1 + exp(-|x|)), as ONNX Runtime has no Softplus of float64.
     """
-    least = graph.add("Min", [s, graph.constant(np.float64(0.0))])
-    small = graph.add("Exp", [graph.add("Neg", [graph.add("Abs", [s])])])
-    rest = graph.add("Log", [graph.add("Add", [small, graph.constant(np.float64(1.0))])])
-    return graph.add("Sub", [least, rest])
+    least = graph.add_node("Min", [logits, graph.add_constant(np.float64(0.0))])
+    small = graph.add_node("Exp", [graph.add_node("Neg", [graph.add_node("Abs", [logits])])])
+    rest = graph.add_node(
+        "Log", [graph.add_node("Add", [small, graph.add_constant(np.float64(1.0))])]
+    )
+    return graph.add_node("Sub", [least, rest])
 
 
-def _add_decision(graph: _Graph, P: str, decision: Mapping[str, np.ndarray]) -> None:
+def _add_decision(graph: _GraphBuilder, P: str, decision: Mapping[str, np.ndarray]) -> None:
     """Add nodes for the index of the decided class, as in `streamboost.evaluation.decisions`."""
-    zero = graph.constant(np.float64(0.0))
-    possible = graph.add("Greater", [P, zero])
+    zero = graph.add_constant(np.float64(0.0))
+    possible = graph.add_node("Greater", [P, zero])
     if "costs" in decision:
-        cost = graph.add("MatMul", [P, graph.constant(decision["costs"])])
-        expected = graph.add("Where", [possible, cost, graph.constant(np.float64(np.inf))])
-        least = graph.add("ReduceMin", [expected], axes=[1], keepdims=1)
-        bound = graph.add("Mul", [least, graph.constant(np.float64(1.0 + 1e-9))])
-        chosen = graph.add("And", [possible, graph.add("LessOrEqual", [expected, bound])])
+        cost = graph.add_node("MatMul", [P, graph.add_constant(decision["costs"])])
+        expected = graph.add_node("Where", [possible, cost, graph.add_constant(np.float64(np.inf))])
+        least = graph.add_node("ReduceMin", [expected], axes=[1], keepdims=1)
+        bound = graph.add_node("Mul", [least, graph.add_constant(np.float64(1.0 + 1e-9))])
+        chosen = graph.add_node("And", [possible, graph.add_node("LessOrEqual", [expected, bound])])
     else:
         cut = decision["threshold"]
-        reached = graph.add("LessOrEqual", [graph.constant(cut), P])
-        among = graph.add("And", [possible, reached])
-        sure = graph.add("And", [among, graph.constant(cut > 0.0)])
-        unsure = graph.add("Not", [_add_any(graph, sure)])
-        chosen = graph.add("And", [among, graph.add("Or", [sure, unsure])])
-    ranked = graph.add("Where", [chosen, P, graph.constant(np.float64(-1.0))])
-    best = graph.add("ArgMax", [ranked], axis=1, keepdims=0)
-    none = graph.constant(np.int64(-1))
-    is_any = graph.add("Squeeze", [_add_any(graph, chosen), graph.constant(np.array([1]))])
-    graph.add("Where", [is_any, best, none], name="decision")
+        reached = graph.add_node("LessOrEqual", [graph.add_constant(cut), P])
+        among = graph.add_node("And", [possible, reached])
+        sure = graph.add_node("And", [among, graph.add_constant(cut > 0.0)])
+        unsure = graph.add_node("Not", [_add_row_any(graph, sure)])
+        chosen = graph.add_node("And", [among, graph.add_node("Or", [sure, unsure])])
+    ranked = graph.add_node("Where", [chosen, P, graph.add_constant(np.float64(-1.0))])
+    best = graph.add_node("ArgMax", [ranked], axis=1, keepdims=0)
+    none = graph.add_constant(np.int64(-1))
+    is_any = graph.add_node(
+        "Squeeze", [_add_row_any(graph, chosen), graph.add_constant(np.array([1]))]
+    )
+    graph.add_node("Where", [is_any, best, none], name="decision")
 
 
-def _add_any(graph: _Graph, mask: str) -> str:
+def _add_row_any(graph: _GraphBuilder, mask: str) -> str:
     """Add nodes for the row-wise any of `mask` (n, K); return the name of the output (n, 1)."""
-    numbers = graph.add("Cast", [mask], to=graph.onnx.TensorProto.INT64)
-    most = graph.add("ReduceMax", [numbers], axes=[1], keepdims=1)
-    return graph.add("Cast", [most], to=graph.onnx.TensorProto.BOOL)
+    numbers = graph.add_node("Cast", [mask], to=graph.onnx.TensorProto.INT64)
+    most = graph.add_node("ReduceMax", [numbers], axes=[1], keepdims=1)
+    return graph.add_node("Cast", [most], to=graph.onnx.TensorProto.BOOL)

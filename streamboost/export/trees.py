@@ -7,7 +7,7 @@ import numpy as np
 
 from streamboost.trees.forest import Forest
 
-__all__ = ["ExportedTree", "split_forest"]
+__all__ = ["ExportedTree", "iterate_exported_trees"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,37 +47,37 @@ class ExportedTree:
         return len(self.feature)
 
 
-def split_forest(forest: Forest) -> Iterator[ExportedTree]:
-    """Yield the trees of `forest` in their order."""
+def iterate_exported_trees(forest: Forest) -> Iterator[ExportedTree]:
+    """Yield the trees of `forest` in their order, each with its own node and leaf indices."""
     left, right = forest.nodes["left"].tolist(), forest.nodes["right"].tolist()
     for root in forest.roots.tolist():
         inner: list[int] = []  # indices in the forest, in the order of the tree
         leaves: list[int] = []
-        places: dict[int, int] = {}
+        new_indices: dict[int, int] = {}
         waiting = [root]
         while waiting:
             at = waiting.pop()
             if at < 0:
-                places[at] = ~len(leaves)
+                new_indices[at] = ~len(leaves)
                 leaves.append(~at)
                 continue
-            places[at] = len(inner)
+            new_indices[at] = len(inner)
             inner.append(at)
             waiting += (right[at], left[at])
-        yield _build_tree(forest, np.array(inner, dtype=np.int64), leaves, places)
+        yield _build_tree(forest, np.array(inner, dtype=np.int64), leaves, new_indices)
 
 
 def _build_tree(
-    forest: Forest, inner: np.ndarray, leaves: list[int], places: dict[int, int]
+    forest: Forest, inner: np.ndarray, leaves: list[int], new_indices: dict[int, int]
 ) -> ExportedTree:
     """Build one exported tree from the inner nodes `inner` and the `leaves` of the forest.
 
-    Both are indices in the forest. `places` maps the index of each child in the forest to that in
-    the tree. The index of leaf i is ~i, that is -i - 1, in both.
+    Both are indices in the forest. `new_indices` maps the index of each child in the forest to that
+    in the tree. The index of leaf i is ~i, that is -i - 1, in both.
     """
     nodes = forest.nodes[inner]
     left, right = (
-        np.array([places[child] for child in nodes[side].tolist()], dtype=np.int64)
+        np.array([new_indices[child] for child in nodes[side].tolist()], dtype=np.int64)
         for side in ("left", "right")
     )
     missing_left = nodes["missing_left"].copy()

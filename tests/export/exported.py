@@ -9,7 +9,7 @@ from sklearn.base import clone
 __all__ = ["fitted_committee", "lightgbm_scores", "onnx_outputs", "rows_to_score"]
 
 
-def training_rows(n=400, seed=0):
+def validate_training_rows(n=400, seed=0):
     """Rows of three columns of numbers and one of 40 categories, a part of them missing."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 4)).astype(np.float32)
@@ -21,7 +21,7 @@ def training_rows(n=400, seed=0):
 
 def fitted_committee(estimator, *, categories=False, names=("low", "middle", "high")):
     """Fit a copy of `estimator`, to two classes if it supports no more."""
-    X, y = training_rows()
+    X, y = validate_training_rows()
     y = np.minimum(y, 1) if two_classes_only(estimator) else y
     model = clone(estimator).set_params(n_estimators=12, random_state=0)
     if categories:
