@@ -14,7 +14,7 @@ from streamboost.features import Features
 from streamboost.features.paths import is_within_any
 from streamboost.storage import decode_sealed, encode_sealed, pack_json, select_prefix, unpack_json
 
-__all__ = ["PREDICTION", "PROBABILITIES", "BatchScorer", "load_once"]
+__all__ = ["PREDICTION", "PROBABILITIES", "BatchScorer", "load_cached_scorer"]
 
 PREDICTION, PROBABILITIES = "prediction", "probabilities"
 """Names of the columns that a scorer adds to a batch."""
@@ -36,7 +36,7 @@ class BatchScorer:
         Names of the columns that are read. Without `features`, they are in the order of the
         training.
     features
-        Encoder of records; None if the committee scores the columns themselves.
+        Encoder of mixed fields as numbers; None if the committee scores the columns themselves.
     probabilities
         Whether to add the class probabilities.
     """
@@ -65,7 +65,9 @@ class BatchScorer:
             If a column is missing, ambiguous or has the name of an added column, or if `columns`
             or `features` do not match the committee.
         """
-        _require_distinct(column_names, [PREDICTION, *([PROBABILITIES] if probabilities else [])])
+        _require_distinct_column_names(
+            column_names, [PREDICTION, *([PROBABILITIES] if probabilities else [])]
+        )
         if features is None:
             names = _names_of_columns(column_names, committee, columns)
         elif columns is None:
@@ -85,7 +87,7 @@ class BatchScorer:
         import pyarrow as pa
 
         batch, committee = batch.rename_columns(self.column_names), self.committee
-        scores = committee.class_scores(self._rows(batch.select(self.input_columns)))
+        scores = committee.class_scores(self._rows_to_score(batch.select(self.input_columns)))
         classes = pa.array(committee.classes.tolist())
         added = {PREDICTION: classes.take(pa.array(committee.predicted_indices(scores)))}
         if self.probabilities:
@@ -96,7 +98,7 @@ class BatchScorer:
         names = [*self.column_names, *added]
         return pa.RecordBatch.from_arrays([*batch.columns, *added.values()], names=names)
 
-    def _rows(self, batch: Any) -> Any:
+    def _rows_to_score(self, batch: Any) -> Any:
         """Return `batch` itself, or if `features` is given, the encoded rows, float32 (n, D)."""
         if self.features is None:
             return batch
@@ -106,7 +108,7 @@ class BatchScorer:
         return X[:, : self.committee.n_features]  # newer classes have columns at the end
 
     def to_bytes(self) -> bytes:
-        """Return the scorer as bytes for `from_bytes`."""
+        """Return the scorer in serialized form, which `from_bytes` reads."""
         arrays = {f"committee.{name}": array for name, array in self.committee.to_arrays().items()}
         if self.features is not None:
             about, own = self.features.state()
@@ -120,9 +122,9 @@ class BatchScorer:
         return encode_sealed(arrays, kind=_KIND, manifest=about)
 
     @classmethod
-    def from_bytes(cls, packed: bytes) -> Self:
+    def from_bytes(cls, serialized: bytes) -> Self:
         """Create a scorer from the result of `to_bytes`; raise ModelFileError if it is damaged."""
-        arrays, about = decode_sealed("the model of a Spark task", packed, kind=_KIND)
+        arrays, about = decode_sealed("the model of a Spark task", serialized, kind=_KIND)
         committee = Committee.from_arrays(select_prefix(arrays, "committee."))
         features = None
         if "features" in arrays:
@@ -133,13 +135,15 @@ class BatchScorer:
 
 
 @lru_cache(maxsize=4)
-def load_once(packed: bytes) -> BatchScorer:
-    """Return `BatchScorer.from_bytes(packed)`; the four scorers used last are cached."""
-    return BatchScorer.from_bytes(packed)
+def load_cached_scorer(serialized: bytes) -> BatchScorer:
+    """Return `BatchScorer.from_bytes(serialized)`; the four scorers used last are cached."""
+    return BatchScorer.from_bytes(serialized)
 
 
-def _require_distinct(column_names: Sequence[str], added: Sequence[str]) -> None:
-    """Raise ConfigurationError if a column name occurs twice, or is in `added`, the new columns.
+def _require_distinct_column_names(column_names: Sequence[str], added: Sequence[str]) -> None:
+    """Raise ConfigurationError if a column name occurs twice, or is also in `added`.
+
+    `added` are the names of the columns with predictions.
 
     As in Spark, the case of names is ignored.
     """

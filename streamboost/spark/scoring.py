@@ -7,7 +7,12 @@ from typing import Any
 from streamboost.boosting.committee import Committee
 from streamboost.errors import DataError
 from streamboost.features import Features
-from streamboost.spark.batch_scorer import PREDICTION, PROBABILITIES, BatchScorer, load_once
+from streamboost.spark.batch_scorer import (
+    PREDICTION,
+    PROBABILITIES,
+    BatchScorer,
+    load_cached_scorer,
+)
 
 __all__ = ["score"]
 
@@ -88,20 +93,20 @@ def score(
     scorer = BatchScorer.create(
         df.columns, committee, columns=columns, features=features, probabilities=probabilities
     )
-    packed = scorer.to_bytes()
+    serialized = scorer.to_bytes()
 
     def score_batches(batches: Iterator[Any]) -> Iterator[Any]:
-        return map(load_once(packed).score, batches)
+        return map(load_cached_scorer(serialized).score, batches)
 
-    added = [StructField(PREDICTION, _type_of(committee))]
+    added = [StructField(PREDICTION, _spark_type_of_classes(committee))]
     if probabilities:
         added.append(StructField(PROBABILITIES, ArrayType(DoubleType())))
     plain = df.toDF(*map(str, range(len(df.columns))))  # mapInArrow refuses names with dots
     return plain.mapInArrow(score_batches, StructType([*df.schema.fields, *added]))
 
 
-def _type_of(committee: Committee) -> Any:
-    """Return the Spark type of the committee's classes."""
+def _spark_type_of_classes(committee: Committee) -> Any:
+    """Return the Spark type of the committee's class labels."""
     from pyspark.sql import types
 
     return getattr(types, _TYPES[committee.classes.dtype.kind])()

@@ -7,7 +7,7 @@ import pytest
 from streamboost import SketchLogitBoostClassifier
 from streamboost.errors import ConfigurationError, DataError, ModelFileError
 from streamboost.features import Features
-from streamboost.spark.batch_scorer import BatchScorer, load_once
+from streamboost.spark.batch_scorer import BatchScorer, load_cached_scorer
 from tests.families import KINDS
 from tests.slow import slow
 from tests.spark import mixed
@@ -119,19 +119,19 @@ def test_batch_is_read_by_the_names_of_the_data_frame():
 
 def test_process_loads_a_model_once():
     given = batch(rows(9))
-    packed = BatchScorer.create(
+    serialized = BatchScorer.create(
         given.schema.names, train(rows(500), ["x", "y", "z"]), columns=NAMES
     ).to_bytes()
-    assert load_once(packed) is load_once(bytes(bytearray(packed)))
+    assert load_cached_scorer(serialized) is load_cached_scorer(bytes(bytearray(serialized)))
 
 
 def test_damaged_model_is_refused():
-    packed = bytearray(
+    serialized = bytearray(
         BatchScorer.create(NAMES, train(rows(500), ["x", "y", "z"]), columns=NAMES).to_bytes()
     )
-    packed[-9] ^= 1
+    serialized[-9] ^= 1
     with pytest.raises(ModelFileError, match="SHA-256"):
-        BatchScorer.from_bytes(bytes(packed))
+        BatchScorer.from_bytes(bytes(serialized))
 
 
 @pytest.fixture(scope="module")
