@@ -27,7 +27,7 @@ from streamboost import (
     OneVsAllAdaBoostClassifier,
     SammeClassifier,
 )
-from streamboost.boosting.costs.simplex import codewords
+from streamboost.boosting.costs.simplex import simplex_codewords
 
 TITLES = [
     "MCBoost (2011), Figure 2: errors in %",
@@ -149,7 +149,7 @@ def bayes_error(X, y):
 
 def predictors(model, X):
     """Return f (n, 2) before the first round and after each: z_k is its product with codeword k."""
-    Y = codewords(3)
+    Y = simplex_codewords(3)
     z = [np.zeros((len(X), 3)), *model.staged_decision_function(X)]
     return [2 / 3 * scores @ Y for scores in z]
 
@@ -197,7 +197,7 @@ def figure_2(out):
 def draw_predictions(axis, f, y):
     """Draw predictions (n, 2) by class, and the codewords as dashed lines."""
     reach = max(1.0, np.abs(f).max())
-    for k, word in enumerate(codewords(3)):
+    for k, word in enumerate(simplex_codewords(3)):
         axis.scatter(*f[y == k].T, s=6, color=f"C{k}", label=f"class {k + 1}")
         axis.plot(*np.outer(word, (0, reach)), "--", color=f"C{k}", linewidth=1)
     axis.set(xlabel="f1(x)", ylabel="f2(x)")

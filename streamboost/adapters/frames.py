@@ -9,7 +9,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from streamboost.boosting.frames import to_frame
+from streamboost.boosting.frames import to_narwhals_frame
 from streamboost.errors import DataError
 
 __all__ = ["frame_to_records", "to_frame_like", "to_list", "to_series_like"]
@@ -28,7 +28,7 @@ def frame_to_records(X: Any) -> list[dict[Hashable, Any]]:
 
 
 def _as_narwhals_frame(X: Any) -> nw.DataFrame[Any]:
-    frame = to_frame(X)
+    frame = to_narwhals_frame(X)
     if frame is None:
         raise DataError(
             f"X is no frame but {type(X).__name__}: give a table of pandas, polars or pyarrow, "

@@ -135,7 +135,7 @@ class Cascade:
         return cls(committee, ends, thresholds, tolerance, mean)
 
     def class_scores(self, X: np.ndarray) -> np.ndarray:
-        """Return the scores of each row of `X` (n, D) after its last tree, float64 (n, K)."""
+        """Return the scores of each row of `X` (n, D) at its exit point, float64 (n, K)."""
         return self._score_with_exits(X)[0]
 
     def predict(self, X: np.ndarray) -> np.ndarray:
@@ -150,12 +150,14 @@ class Cascade:
 
     def require_same_committee(self, committee: Committee) -> None:
         """Raise DataError if the thresholds were calibrated for another committee."""
-        _require_same_committee(_committee_identity(self.committee), _committee_identity(committee))
+        _require_same_committee(
+            _committee_fingerprint(self.committee), _committee_fingerprint(committee)
+        )
 
     def to_arrays(self) -> Arrays:
         """Return the thresholds as arrays for storage, with a digest to identify the committee."""
         about = {
-            "committee": _committee_identity(self.committee),
+            "committee": _committee_fingerprint(self.committee),
             "tolerance": self.tolerance,
             "mean_trees": self.mean_trees if np.isfinite(self.mean_trees) else None,
         }
@@ -168,7 +170,7 @@ class Cascade:
         Raises DataError if the thresholds were calibrated for another committee.
         """
         about = unpack_json(arrays["about"])
-        _require_same_committee(about["committee"], _committee_identity(committee))
+        _require_same_committee(about["committee"], _committee_fingerprint(committee))
         mean = float("nan") if about["mean_trees"] is None else about["mean_trees"]
         return cls(committee, arrays["ends"], arrays["thresholds"], about["tolerance"], mean)
 
@@ -246,16 +248,16 @@ def _bounds_of_remaining_trees(committee: Committee, ends: np.ndarray) -> np.nda
     bound is the sum over the trees of the largest such range, plus a bound of rounding errors.
     """
     values = _require_forest(committee).values.astype(np.float64)
-    ranges = _largest_in_each_tree(committee, values.max(axis=1) - values.min(axis=1))
-    sizes = _largest_in_each_tree(committee, np.abs(values).max(axis=1))
+    ranges = _largest_leaf_value_of_each_tree(committee, values.max(axis=1) - values.min(axis=1))
+    sizes = _largest_leaf_value_of_each_tree(committee, np.abs(values).max(axis=1))
     largest = np.abs(committee.base).max() + sizes.sum()
     rounding = 4 * (committee.n_trees + 1) * np.finfo(np.float64).eps * largest
     to_come = np.append(ranges[::-1].cumsum()[::-1], 0.0)[ends]
     return np.asarray(np.nextafter(to_come + rounding, np.inf))
 
 
-def _largest_in_each_tree(committee: Committee, leaf_values: np.ndarray) -> np.ndarray:
-    """Return the largest value of each tree, float64 (trees,); `leaf_values` (leaves,) has all."""
+def _largest_leaf_value_of_each_tree(committee: Committee, leaf_values: np.ndarray) -> np.ndarray:
+    """Return the largest of `leaf_values` (leaves,) in each tree, float64 (trees,)."""
     forest = _require_forest(committee)
     nodes = forest.nodes
     at, tree = forest.roots, np.arange(committee.n_trees)
@@ -268,7 +270,8 @@ def _largest_in_each_tree(committee: Committee, leaf_values: np.ndarray) -> np.n
     return widest
 
 
-def _committee_identity(committee: Committee) -> dict[str, object]:
+def _committee_fingerprint(committee: Committee) -> dict[str, object]:
+    """Return the version, the number of trees and a digest, which identify the committee."""
     forest = _require_forest(committee)
     digest = hashlib.sha256()
     nodes = [forest.nodes[name] for name in FOREST_NODE.fields or ()]
@@ -281,11 +284,14 @@ def _committee_identity(committee: Committee) -> dict[str, object]:
     }
 
 
-def _require_same_committee(calibrated: dict[str, object], given: dict[str, object]) -> None:
-    if calibrated != given:
+def _require_same_committee(
+    calibrated_fingerprint: dict[str, object], given_fingerprint: dict[str, object]
+) -> None:
+    """Raise DataError if the fingerprints of two committees differ."""
+    if calibrated_fingerprint != given_fingerprint:
         raise DataError(
-            f"the thresholds were set for a committee of {calibrated['trees']} trees, version "
-            f"{calibrated['version']}, and this one has {given['trees']}, version "
-            f"{given['version']}: "
+            f"the thresholds were set for a committee of {calibrated_fingerprint['trees']} trees, "
+            f"version {calibrated_fingerprint['version']}, and this one has "
+            f"{given_fingerprint['trees']}, version {given_fingerprint['version']}: "
             "fit the cascade again on held-back rows whenever the committee changes"
         )

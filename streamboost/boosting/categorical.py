@@ -20,30 +20,30 @@ import numpy as np
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.trees.categories import LARGEST
 
-__all__ = ["categorical_mask", "check_categories", "checked_categorical_mask"]
+__all__ = ["categorical_mask", "check_categories", "validated_categorical_mask"]
 
 
-def checked_categorical_mask(
+def validated_categorical_mask(
     X: np.ndarray,
     selection: Any,
     categorical_dtype_columns: list[int],
     names: np.ndarray | None,
-    error_text: str,
+    no_categories_reason: str,
 ) -> np.ndarray:
     """Return a mask of the categorical columns of `X`, bool (D,), after checking their values.
 
     `selection` is the parameter `categorical_features`. `categorical_dtype_columns` are the indices
     of the frame columns of a categorical type, which "from_dtype" selects. `names` are the column
-    names of a frame, else None. If the estimator does not support categories, `error_text` is the
-    end of the ConfigurationError's message; else it is empty.
+    names of a frame, else None. `no_categories_reason` is empty, or the reason why the estimator
+    does not support categories; then a categorical column raises ConfigurationError.
     """
     from_dtype = isinstance(selection, str) and selection == "from_dtype"
     mask = categorical_mask(
         categorical_dtype_columns if from_dtype else selection, X.shape[1], names
     )
-    if error_text and mask.any():
+    if no_categories_reason and mask.any():
         raise ConfigurationError(
-            f"categorical_features chooses {mask.sum()} columns, and {error_text}"
+            f"categorical_features chooses {mask.sum()} columns, and {no_categories_reason}"
         )
     check_categories(X, mask, names)
     return mask

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from streamboost.boosting.frames import FrameColumns, to_frame
+from streamboost.boosting.frames import FrameColumns, to_narwhals_frame
 from streamboost.boosting.links import NO_COSTS, Link, check_link, class_probabilities
 from streamboost.boosting.similarities import SimilarityEnsemble
 from streamboost.errors import DataError, ModelFileError
@@ -103,7 +103,7 @@ class Committee:
     def class_scores(self, X: Any) -> np.ndarray:
         """Return the scores of the rows `X` (n, D), NaN where missing: float64 (n, K).
 
-        `X` is an array that holds categories as codes, or a frame, whose columns are matched by
+        `X` is an array, in which categories are codes, or a frame, whose columns are matched by
         name. Categories absent from all training data are missing values. The scores of a row do
         not depend on the other rows of `X`.
         """
@@ -155,10 +155,10 @@ class Committee:
         >>> from streamboost import SketchLogitBoostClassifier
         >>> X, y = load_iris(return_X_y=True)
         >>> committee = SketchLogitBoostClassifier(n_estimators=20).fit(X, y).committee_
-        >>> owed = committee.contributions(X)
-        >>> owed.shape
+        >>> shap = committee.contributions(X)
+        >>> shap.shape
         (150, 3, 5)
-        >>> bool(np.allclose(owed.sum(axis=2), committee.class_scores(X)))
+        >>> bool(np.allclose(shap.sum(axis=2), committee.class_scores(X)))
         True
         """
         owed = shap_values(self._require_forest(), self.as_rows(X))
@@ -168,10 +168,10 @@ class Committee:
     def feature_importances(self) -> np.ndarray:
         """Return the share of the total split gain of each feature, float64 (D,).
 
-        The gain of a split is that of its tree's criterion per training record, at a mean record
-        weight of 1. The criterion is the log loss in Newton trees, and the Gini index or a similar
-        impurity in other trees. All shares are 0 if no tree has a split. Raises DataError if the
-        committee is not made of trees.
+        The gain of a split is the improvement of its tree's split criterion, divided by the total
+        weight of the training records. The criterion is the log loss in Newton trees, and the Gini
+        index or a similar impurity in other trees. All shares are 0 if no tree has a split. Raises
+        DataError if the committee is not made of trees.
         """
         return feature_importances(self._require_forest(), self.n_features)
 
@@ -365,7 +365,7 @@ class Committee:
         DataError
             If `X` does not have the committee's columns.
         """
-        if not isinstance(X, np.ndarray) and (frame := to_frame(X)) is not None:
+        if not isinstance(X, np.ndarray) and (frame := to_narwhals_frame(X)) is not None:
             X = (self.columns or FrameColumns()).to_numbers(frame)
         rows = np.ascontiguousarray(X, dtype=np.float32)
         if rows.ndim != 2 or rows.shape[1] != self.n_features:

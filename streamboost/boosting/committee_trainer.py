@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 
-from streamboost.boosting.categorical import checked_categorical_mask
+from streamboost.boosting.categorical import validated_categorical_mask
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.constraints import (
     ARRAY_LIKE,
@@ -21,14 +21,14 @@ from streamboost.boosting.constraints import (
     RANDOM_STATE,
     Constraint,
     check_parameters,
-    integer,
-    number,
+    integer_in,
+    number_in,
     one_of,
 )
 from streamboost.boosting.early_stopping import EarlyStopping
 from streamboost.boosting.frames import FrameColumns
-from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingWork, boost
-from streamboost.boosting.training_data import TrainingData, apply_class_weight, training_data
+from streamboost.boosting.loop import AdditionCounter, Algorithm, BoostingParameters, boost
+from streamboost.boosting.training_data import TrainingData, apply_class_weight, make_training_data
 from streamboost.trees.bins import MAX_BINS
 
 __all__ = ["CommitteeTrainer"]
@@ -43,12 +43,12 @@ class CommitteeTrainer(EarlyStopping):
     n_estimators
         Rounds of boosting, one tree each.
     max_bins
-        Bins per feature, at most 255, missing values aside.
+        Bins per feature, at most 255, without the bin of missing values.
     max_features
         Share of the features that are available to a tree. None: all features if there are at most
         20, half of them if there are fewer than 300, else a fifth.
     subsample
-        Share of the rows a tree is grown on, drawn without replacement.
+        Share of the rows on which a tree is grown, drawn without replacement.
     categorical_features
         Categorical columns: ``"from_dtype"``, the columns of a frame with a categorical type; a
         mask (D,), indices, or column names; or None for no column. See
@@ -84,24 +84,24 @@ class CommitteeTrainer(EarlyStopping):
 
     _constraints: ClassVar[Mapping[str, Sequence[Constraint]]] = {
         "early_stopping": [BOOLEAN],
-        "validation_fraction": [number("(0, 1)")],
-        "n_iter_no_change": [integer("[1, inf)")],
-        "tol": [number("[0, inf)")],
-        "n_estimators": [integer("[1, inf)")],
-        "learning_rate": [number("(0, inf)")],
-        "max_leaf_nodes": [integer("[2, 32768]")],
-        "max_depth": [integer("[1, inf)"), NONE],
-        "max_bins": [integer(f"[2, {MAX_BINS}]")],
-        "min_child_weight": [number("[0, inf)")],
-        "l2_regularization": [number("[0, inf)")],
-        "max_features": [number("(0, 1]"), NONE],
-        "subsample": [number("(0, 1]")],
+        "validation_fraction": [number_in("(0, 1)")],
+        "n_iter_no_change": [integer_in("[1, inf)")],
+        "tol": [number_in("[0, inf)")],
+        "n_estimators": [integer_in("[1, inf)")],
+        "learning_rate": [number_in("(0, inf)")],
+        "max_leaf_nodes": [integer_in("[2, 32768]")],
+        "max_depth": [integer_in("[1, inf)"), NONE],
+        "max_bins": [integer_in(f"[2, {MAX_BINS}]")],
+        "min_child_weight": [number_in("[0, inf)")],
+        "l2_regularization": [number_in("[0, inf)")],
+        "max_features": [number_in("(0, 1]"), NONE],
+        "subsample": [number_in("(0, 1]")],
         "categorical_features": [ARRAY_LIKE, one_of("from_dtype"), NONE],
         "class_weight": [DICTIONARY, one_of("balanced"), NONE],
-        "weight_trimming": [number("[0, 1)")],
+        "weight_trimming": [number_in("[0, 1)")],
         "pruning": [one_of("quick"), NONE],
         "random_state": [RANDOM_STATE],
-        "n_jobs": [integer("(-inf, inf)"), NONE],
+        "n_jobs": [integer_in("(-inf, inf)"), NONE],
     }
     """Valid values of parameters, also of those that some subclasses have."""
 
@@ -185,7 +185,7 @@ integer in [2, 255] or None, and is 1000
         if committee is not None and committee.n_features == X.shape[1]:
             self._columns = self._columns or committee.columns
         weight = apply_class_weight(self.class_weight, y, sample_weight)
-        data = training_data(X, y, weight, known, self._categorical_mask(X))
+        data = make_training_data(X, y, weight, known, self._categorical_mask(X))
         rng = np.random.default_rng(seed)
         rounds = self.n_estimators if n_estimators is None else n_estimators
         return replace(self._boost_committee(data, rounds, rng, committee), columns=self._columns)
@@ -197,7 +197,7 @@ integer in [2, 255] or None, and is 1000
         refusal = (
             self._no_categories_reason and f"{type(self).__name__} {self._no_categories_reason}"
         )
-        return checked_categorical_mask(X, self.categorical_features, by_dtype, names, refusal)
+        return validated_categorical_mask(X, self.categorical_features, by_dtype, names, refusal)
 
     def _boost_committee(
         self,
@@ -211,9 +211,9 @@ integer in [2, 255] or None, and is 1000
         unknown = committee is not None and len(data.classes) > len(committee.classes)
         if committee is not None and unknown and not algorithm.takes_new_classes:
             rounds, committee = committee.n_rounds + rounds, None
-        params, work = self._make_boosting_parameters(data), TrainingWork()
-        trained = boost(algorithm, data, rounds, params, rng, committee, work, held)
-        self.n_adds_ = work.n_adds
+        params, addition_counter = self._make_boosting_parameters(data), AdditionCounter()
+        trained = boost(algorithm, data, rounds, params, rng, committee, addition_counter, held)
+        self.n_adds_ = addition_counter.n_adds
         self._set_validation_score(held)
         return trained
 

@@ -24,21 +24,22 @@ __all__ = [
     "RANDOM_STATE",
     "Constraint",
     "check_parameters",
-    "has_methods",
-    "integer",
-    "number",
+    "integer_in",
+    "number_in",
+    "object_with_methods",
     "one_of",
 ]
 
 
 class Constraint(NamedTuple):
-    """A kind of valid values: its description in error messages, and the test of a value."""
+    """Valid values of a parameter: a description for error messages, and a test of a value."""
 
     description: str
     accepts: Callable[[Any], bool]
 
 
 def _interval(kind: type, name: str, interval: str) -> Constraint:
+    """Return a constraint to finite values of type `kind` in `interval`; `name` names the type."""
     low, high = (float(bound) for bound in interval[1:-1].split(","))
 
     def accepts(value: Any) -> bool:
@@ -53,24 +54,24 @@ def _interval(kind: type, name: str, interval: str) -> Constraint:
     return Constraint(f"{name} in {interval}", accepts)
 
 
-def integer(interval: str) -> Constraint:
+def integer_in(interval: str) -> Constraint:
     """Return a constraint to the integers in `interval`, such as "[1, inf)"."""
     return _interval(Integral, "an integer", interval)
 
 
-def number(interval: str) -> Constraint:
+def number_in(interval: str) -> Constraint:
     """Return a constraint to the finite numbers in `interval`, such as "(0, 1]"."""
     return _interval(Real, "a number", interval)
 
 
 def one_of(*choices: str) -> Constraint:
-    """Return a constraint to the strings `choices`."""
+    """Return a constraint to the given strings, `choices`."""
     text = " or ".join(map(repr, choices))
     return Constraint(text, lambda value: isinstance(value, str) and value in choices)
 
 
-def has_methods(*methods: str) -> Constraint:
-    """Return a constraint to the objects with `methods`."""
+def object_with_methods(*methods: str) -> Constraint:
+    """Return a constraint to objects that have all of `methods`, given by name."""
     return Constraint(
         f"an object with {' and '.join(methods)}",
         lambda value: all(callable(getattr(value, method, None)) for method in methods),
@@ -88,7 +89,7 @@ ARRAY_LIKE = Constraint(
         else hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping)
     ),
 )
-_SEED = integer("[0, 4294967295]")
+_SEED = integer_in("[0, 4294967295]")
 RANDOM_STATE = Constraint(
     f"{_SEED.description}, a RandomState or None",
     lambda value: value is None or isinstance(value, np.random.RandomState) or _SEED.accepts(value),

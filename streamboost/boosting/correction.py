@@ -15,9 +15,9 @@ from streamboost.kernels.traverse import FOREST_NODE, add_scores
 __all__ = [
     "CorrectedCommittee",
     "Stumps",
-    "boost_correction",
-    "new_class_scores",
+    "initial_scores_of_new_classes",
     "supports_residual_correction",
+    "train_correction_stumps",
 ]
 
 RATE = 0.8
@@ -33,7 +33,7 @@ N_DIRECTIONS = 256  # random class directions, drawn once and cycled through lab
 
 
 class Stumps(NamedTuple):
-    """A few decision stumps that correct a committee's scores, packed like a forest."""
+    """A few decision stumps that correct a committee's scores, in arrays like those of `Forest`."""
 
     nodes: np.ndarray
     """Nodes of all stumps, FOREST_NODE (nodes,)."""
@@ -57,7 +57,7 @@ class CorrectedCommittee:
         The committee to correct.
     classes
         The class labels (K,): the committee's, followed by new ones.
-    first_scores
+    new_class_scores
         Scores of the new classes before the stumps, float64 (number of new classes,).
     stumps
         The correction, with leaf values in the committee's units.
@@ -65,7 +65,7 @@ class CorrectedCommittee:
 
     committee: Committee
     classes: np.ndarray
-    first_scores: np.ndarray
+    new_class_scores: np.ndarray
     stumps: Stumps
 
     @property
@@ -97,8 +97,8 @@ class CorrectedCommittee:
 
         Without new classes, `scores` is changed in place.
         """
-        if self.first_scores.size:
-            scores = np.hstack([scores, np.tile(self.first_scores, (len(X), 1))])
+        if self.new_class_scores.size:
+            scores = np.hstack([scores, np.tile(self.new_class_scores, (len(X), 1))])
         self.stumps.add_scores(X, scores)
         return scores
 
@@ -112,11 +112,11 @@ class CorrectedCommittee:
 
 
 def supports_residual_correction(committee: Committee) -> bool:
-    """Return whether stumps can correct the committee, as its scores are log probabilities."""
+    """Return True if stumps can correct the committee: if its scores are log probabilities."""
     return committee.link == "softmax"
 
 
-def new_class_scores(scores: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
+def initial_scores_of_new_classes(scores: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
     """Return the initial scores of the classes that the committee lacks, float64 (new classes,).
 
     `scores` (n, known classes), at temperature 1, and `y` int64 (n,) are of the most recent rows.
@@ -133,7 +133,7 @@ def new_class_scores(scores: np.ndarray, y: np.ndarray, n_classes: int) -> np.nd
     return np.asarray(level + np.log(share[known:] / share[:known].sum()))
 
 
-def boost_correction(
+def train_correction_stumps(
     X: np.ndarray,
     y: np.ndarray,
     age_weight: np.ndarray,
@@ -163,7 +163,8 @@ def boost_correction(
     n_stumps
         Stumps to grow; a stump without a split still changes all scores.
     direction_offset
-        Index of the first of the fixed random class directions. Equal offsets give equal stumps.
+        Index of the first class direction to use, of a fixed table of random vectors over the
+        classes. Equal offsets give equal stumps.
     temperature
         Factor of the leaf values, the temperature of the committee.
 
@@ -172,7 +173,7 @@ def boost_correction(
     >>> import numpy as np
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0]], dtype=np.float32)
     >>> y, one = np.array([0, 0, 1, 1]), np.ones(4)
-    >>> stumps = boost_correction(
+    >>> stumps = train_correction_stumps(
     ...     X, y, one, one, np.zeros((4, 2)), features=np.array([0]), n_stumps=1, direction_offset=0
     ... )
     >>> stumps.nodes["threshold"]
@@ -180,7 +181,7 @@ def boost_correction(
     """
     n_classes = scores.shape[1]
     first = direction_offset * n_stumps % N_DIRECTIONS
-    drawn = _class_directions(n_classes, n_stumps)[first : first + n_stumps]
+    drawn = _fixed_class_directions(n_classes, n_stumps)[first : first + n_stumps]
     nodes, roots = np.empty(n_stumps, FOREST_NODE), np.empty(n_stumps, np.int32)
     values = np.empty((2 * n_stumps, n_classes), np.float32)
     rows = X, features, y, age_weight, row_weight, scores
@@ -190,10 +191,11 @@ def boost_correction(
 
 
 @lru_cache(maxsize=16)
-def _class_directions(n_classes: int, n_repeated: int) -> np.ndarray:
-    """Return fixed random class directions, float32 (N_DIRECTIONS + `n_repeated`, K).
+def _fixed_class_directions(n_classes: int, n_repeated: int) -> np.ndarray:
+    """Return fixed random vectors over the classes, float32 (N_DIRECTIONS + `n_repeated`, K).
 
-    The largest entry of a direction is ±1. The last `n_repeated` rows are equal to the first ones.
+    The entries of a vector sum to 0, and the largest entry is ±1. The last `n_repeated` rows are
+    equal to the first ones.
     """
     u = np.random.default_rng(n_classes).standard_normal((N_DIRECTIONS, n_classes))
     u -= u.mean(axis=1, keepdims=True)

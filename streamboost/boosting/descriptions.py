@@ -1,15 +1,15 @@
-"""Docstrings of estimators: copies descriptions of parameters from the base classes."""
+"""Docstrings of estimators: copies descriptions of parameters from base classes."""
 
 import inspect
 import re
 
-__all__ = ["with_inherited_descriptions"]
+__all__ = ["docstring_with_inherited_descriptions"]
 
 _DESCRIBED = re.compile(r"^(\w+(?:, \w+)*)\n((?: {4}.*(?:\n|\Z))+)", re.MULTILINE)
 _BARE = re.compile(r"^(\w+(?:, \w+)*)$(?!\n {4})", re.MULTILINE)
 
 
-def with_inherited_descriptions(cls: type) -> str | None:
+def docstring_with_inherited_descriptions(cls: type) -> str | None:
     """Return the docstring of a class, with missing descriptions copied from its base classes.
 
     Docstrings are in numpydoc format. A parameter or attribute is undescribed if no indented line

@@ -139,8 +139,10 @@ def held_out_rows(data: TrainingData, fraction: float, seed: int) -> np.ndarray:
 
 def _select_training_rows(data: TrainingData, mask: np.ndarray) -> TrainingData:
     """Return the rows of `data` for which `mask` bool (n,) is True, with all classes."""
-    places = np.flatnonzero(mask) if data.places is None else data.places[mask]
-    return replace(data, X=data.X[mask], y=data.y[mask], weight=data.weight[mask], places=places)
+    row_indices = np.flatnonzero(mask) if data.row_indices is None else data.row_indices[mask]
+    return replace(
+        data, X=data.X[mask], y=data.y[mask], weight=data.weight[mask], row_indices=row_indices
+    )
 
 
 @dataclass(slots=True)
@@ -184,7 +186,7 @@ class ValidationSet:
     def record_loss(self, scores: np.ndarray) -> None:
         """Append the log loss of softmax(b `scores`), with `scores` (n, K), to `losses`.
 
-        The factor b in [0, 1] is that of the lowest loss; see `calibrated_log_loss`.
+        b is the factor in [0, 1] with the lowest loss; see `calibrated_log_loss`.
         """
         loss, self._softened = calibrated_log_loss(
             scores / self._temperature, self.y, self.weight, self._softened
@@ -249,7 +251,7 @@ _Round = tuple[str, tuple[Any, ...]]
 
 
 class EarlyStoppingBuilder:
-    """Builder that keeps the new rounds up to the lowest loss on the validation set."""
+    """Builder of weak learners that keeps new rounds only up to the lowest validation loss."""
 
     def __init__(
         self,
@@ -257,7 +259,11 @@ class EarlyStoppingBuilder:
         new_builder: Callable[[], LearnersBuilder],
         validation: ValidationSet,
     ) -> None:
-        """Wrap `builder`; `new_builder` creates a builder for scoring the new rounds."""
+        """Wrap `builder`, which gets the rounds to keep.
+
+        `new_builder` creates builders of trial ensembles, which score new rounds on the validation
+        set.
+        """
         self._builder = builder
         self._new_builder = new_builder
         self._held = validation

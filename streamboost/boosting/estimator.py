@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from streamboost.boosting.committee import Model
 from streamboost.boosting.committee_trainer import CommitteeTrainer
 from streamboost.boosting.constraints import check_parameters
-from streamboost.boosting.descriptions import with_inherited_descriptions
+from streamboost.boosting.descriptions import docstring_with_inherited_descriptions
 from streamboost.boosting.frames import training_columns
 from streamboost.boosting.training_data import check_class_weight, warn_of_missing_classes
-from streamboost.boosting.validation import training_rows, validate_features
+from streamboost.boosting.validation import validate_features, validate_training_rows
 from streamboost.trees.forest import Forest
 
 __all__ = ["BoostingClassifier", "Pruning"]
@@ -27,6 +27,7 @@ Pruning = Literal["quick"]
 
 
 def _require_probabilities(estimator: "BoostingClassifier") -> bool:
+    """Raise AttributeError if the estimator has no `predict_proba`; else return True."""
     if estimator._no_probabilities_reason:
         raise AttributeError(f"{type(estimator).__name__} {estimator._no_probabilities_reason}")
     return True
@@ -65,7 +66,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator, CommitteeTrainer):  # t
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.__doc__ = with_inherited_descriptions(cls)
+        cls.__doc__ = docstring_with_inherited_descriptions(cls)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on `X` (n, D), an array or a frame, NaN where missing, and labels `y` (n,).
@@ -75,7 +76,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator, CommitteeTrainer):  # t
         """
         self.check_parameters()
         self._columns = training_columns(X, self.categorical_features, None)
-        X, y, weight = training_rows(self, self._columns, X, y, sample_weight, reset=True)
+        X, y, weight = validate_training_rows(self, self._columns, X, y, sample_weight, reset=True)
         check_class_weight(self.class_weight, y)
         self._fit_validated_rows(X, y, weight)
         self._warn_without_validation(len(y), len(self.classes_))
@@ -94,8 +95,9 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator, CommitteeTrainer):  # t
         If `n_estimators` is None, the rounds are as many as in `fit`. The rows may differ from the
         earlier ones. A class without rows stays in the model, but is predicted less and less often:
         a UserWarning names the class. To avoid this, include some earlier rows of the class. The
-        handling of new classes depends on the family. An integer `random_state` and the number of
-        earlier rounds seed an extension. Raises ConfigurationError if a parameter is invalid.
+        handling of new classes depends on the family. If `random_state` is an integer, the seed of
+        an extension depends on it and on the number of earlier rounds. Raises ConfigurationError if
+        a parameter is invalid.
         """
         check_is_fitted(self, "classes_")
         rounds = self.n_estimators if n_estimators is None else n_estimators
@@ -103,7 +105,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator, CommitteeTrainer):  # t
         parameters["n_estimators"] = rounds
         check_parameters(type(self), parameters, caller)
         self._columns = training_columns(X, self.categorical_features, self._columns)
-        X, y, weight = training_rows(self, self._columns, X, y, sample_weight, reset=False)
+        X, y, weight = validate_training_rows(self, self._columns, X, y, sample_weight, reset=False)
         known = self.committee_
         seed = self._training_seed(n_earlier_rounds=known.n_rounds)
         self.committee_ = self._train(X, y, weight, seed=seed, committee=known, n_estimators=rounds)

@@ -15,7 +15,7 @@ from narwhals.stable.v2.dependencies import is_into_dataframe, is_into_series, i
 from streamboost.boosting.categorical import categorical_mask
 from streamboost.errors import DataError, ModelFileError
 
-__all__ = ["FrameColumns", "to_frame", "training_columns"]
+__all__ = ["FrameColumns", "to_narwhals_frame", "training_columns"]
 
 Value = str | int | float | bool
 
@@ -26,7 +26,7 @@ _DECLARE_CATEGORICAL = (
 _TIMES = (nw.Datetime, nw.Date, nw.Time, nw.Duration)
 
 
-def to_frame(X: Any) -> nw.DataFrame[Any] | None:
+def to_narwhals_frame(X: Any) -> nw.DataFrame[Any] | None:
     """Return a data frame of any library as a narwhals frame, or None if `X` is no data frame.
 
     A table that only Arrow can read, such as a pyarrow RecordBatch, is converted to a pyarrow
@@ -161,12 +161,12 @@ class FrameColumns:
 def training_columns(
     X: Any, categorical_features: Any, earlier: FrameColumns | None
 ) -> FrameColumns | None:
-    """Return the columns of a training on `X`, or `earlier` if `X` is not a data frame.
+    """Return the names and categories of the columns of `X`, or `earlier` if `X` is no data frame.
 
-    `earlier` are the columns of the earlier trainings, None if none of them had a frame. Categories
-    that are new in `X` are appended.
+    `earlier` are those of the earlier trainings, None if none of them had a frame. Categories that
+    are new in `X` are appended to them.
     """
-    frame = to_frame(X)
+    frame = to_narwhals_frame(X)
     if frame is None:
         return earlier
     return (

@@ -85,10 +85,11 @@ def check_cost_matrix(costs: Any, n_classes: int) -> np.ndarray:
 def squared_subcosts(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return REBEL's subcosts c+ (K, K) of wrong classes, and theta (K,) of the true class.
 
+    C_jk is the cost of predicting k if j is true, and |C_j| the Euclidean norm of row j of `costs`.
     c+_jk weights a high score of class k for rows of class j: c+_jk = sqrt(K-1) C_jk^2 / (2 |C_j|).
-    theta_j weights a low score of the true class j: theta_j = |C_j| / (2 sqrt(K-1)). Then
-    2 sqrt(c+_jk theta_j) = C_jk, so that the loss bounds the cost. A class whose errors cost
-    nothing gets zeros, so that its rows have no effect.
+    theta_j weights a low score of the true class j: theta_j = |C_j| / (2 sqrt(K-1)). Then 2
+    sqrt(c+_jk theta_j) = C_jk, so that the loss bounds the cost. A class whose errors cost nothing
+    gets zeros, so that its rows have no effect.
 
     >>> squared_subcosts(np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [2.0, 2.0, 0.0]]))[1].round(3)
     array([1.458, 0.5  , 1.   ])

@@ -18,10 +18,10 @@ from streamboost.trees.grower import Grower
 from streamboost.trees.sums import Shard
 
 __all__ = [
+    "AdditionCounter",
     "Algorithm",
     "BoostingParameters",
     "RoundSampler",
-    "TrainingWork",
     "boost",
     "weight_trimming_mask",
 ]
@@ -43,8 +43,8 @@ class BoostingParameters:
 
 
 @dataclass(slots=True)
-class TrainingWork:
-    """Counter of the additions to histograms in a training, a measure of its work."""
+class AdditionCounter:
+    """Counter of a training's additions to histograms: one for each row and feature counted."""
 
     n_adds: int = 0
 
@@ -53,8 +53,9 @@ class TrainingWork:
 class RoundSampler:
     """Sampler of the features and rows on which each boosting round trains, without replacement.
 
-    `grow` is the grower of all trees. `weight` (n,) is the number of records of each row. `rng`
-    makes the draws. `held_out` is the validation set of early stopping, if any.
+    `grow` is the grower of all trees, and `params` has the shares to draw. `weight` (n,) is the
+    number of records of each row. `rng` makes the draws. `held_out` is the validation set of early
+    stopping, and `shard` the shard that holds the rows, if any.
     """
 
     grow: Grower
@@ -103,7 +104,7 @@ class RoundSampler:
     def draw_batches(
         self, n_rounds: int, max_rounds: int
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield batches of at most `max_rounds` rounds, as tuples (n rounds, features, rows).
+        """Yield draws of at most `max_rounds` rounds, as tuples (n rounds, features, rows).
 
         The features are uint32 (rounds, d), ascending, or (1, d) if all rounds have the same. The
         rows are a mask over this shard, bool (rounds, n), or (0, n) if each round has all rows.
@@ -117,7 +118,7 @@ class RoundSampler:
         by_feature = by_row = self.rng
         if n_features is not None or self.params.subsample < 1.0:
             by_feature, by_row = self.rng.spawn(2)
-        here = slice(None) if self.shard is None else self.shard.places
+        here = slice(None) if self.shard is None else self.shard.row_indices
         for start in range(0, n_rounds, max_rounds):
             if self.has_converged:
                 return
@@ -220,15 +221,15 @@ def boost(
     params: BoostingParameters,
     rng: np.random.Generator,
     committee: Committee | None = None,
-    work: TrainingWork | None = None,
+    addition_counter: AdditionCounter | None = None,
     held_out: ValidationSet | None = None,
 ) -> Committee:
     """Train a committee of `n_estimators` rounds, or add `n_estimators` rounds to `committee`.
 
     With a validation set `held_out`, early stopping may keep fewer rounds. The committee's classes
-    must be the first of `data.classes`. The number of additions to histograms is added to `work`.
-    Raises DataError if the committee is of another family, has columns that `data` lacks, or has
-    other categorical columns.
+    must be the first of `data.classes`. The additions to histograms are counted in
+    `addition_counter`. Raises DataError if the committee is of another family, has columns that
+    `data` lacks, or has other categorical columns.
     """
     bins = data.shard.bins if data.shard is not None else None
     if bins is None:
@@ -255,8 +256,8 @@ def boost(
     if len(base) > 1:  # with one class there is nothing to learn
         sampling = RoundSampler(grow, params, rng, data.weight, held_out, data.shard)
         algorithm.train(state, sampling, n_estimators, builder)
-    if work is not None:
-        work.n_adds += grow.n_adds
+    if addition_counter is not None:
+        addition_counter.n_adds += grow.n_adds
     return Committee(
         classes=data.classes,
         base=base,

@@ -100,7 +100,8 @@ class SimilarityEnsemble:
     pairs
         int32 (rounds, 2): indices of the points, the second -1 for a one-point learner.
     reach
-        float64 (rounds,), see `SimilarityLearner`.
+        float64 (rounds,): the squared distance from its one point at which a learner is 0, or the
+        squared distance of its two points.
     coefficients
         Coefficient of each learner and class, float64 (rounds, K).
     """

@@ -16,8 +16,8 @@ __all__ = [
     "check_class_weight",
     "class_weight_factors",
     "encode_labels",
+    "make_training_data",
     "total_class_weights",
-    "training_data",
     "warn_of_missing_classes",
 ]
 
@@ -38,7 +38,7 @@ class TrainingData:
         The class labels (K,).
     categorical
         Mask of the categorical columns, bool (D,); None: no column.
-    places
+    row_indices
         Indices of these rows among the given rows, int64 (n,); None if no row was dropped. Rows of
         weight zero are dropped.
     shard
@@ -50,7 +50,7 @@ class TrainingData:
     weight: np.ndarray
     classes: np.ndarray
     categorical: np.ndarray | None = None
-    places: np.ndarray | None = None
+    row_indices: np.ndarray | None = None
     shard: Shard | None = None
 
     @property
@@ -61,7 +61,7 @@ class TrainingData:
     @property
     def all_reduce(self) -> AllReduce:
         """Operation that sums an array over all shards of the training, in place."""
-        return NO_REDUCE if self.shard is None else self.shard.total
+        return NO_REDUCE if self.shard is None else self.shard.all_reduce
 
     def class_weights(self) -> np.ndarray:
         """Return the total weight of each class in all shards, float64 (K,)."""
@@ -77,7 +77,7 @@ class TrainingData:
         return np.where(met, 0.0, 0.5 * np.log(1e-10))
 
 
-def training_data(
+def make_training_data(
     X: np.ndarray,
     y: np.ndarray,
     sample_weight: np.ndarray | None,
@@ -91,30 +91,30 @@ def training_data(
     has a positive weight.
     """
     classes, codes = encode_labels(y, known_classes)
-    places = None
+    row_indices = None
     if sample_weight is not None and not (sample_weight > 0).all():
-        places = np.flatnonzero(sample_weight > 0)
-        X, codes, sample_weight = X[places], codes[places], sample_weight[places]
+        row_indices = np.flatnonzero(sample_weight > 0)
+        X, codes, sample_weight = X[row_indices], codes[row_indices], sample_weight[row_indices]
     if len(X) == 0:
         raise ValueError("no row has a positive weight: give at least one class a weight")
     weight = np.ones(len(X)) if sample_weight is None else sample_weight
-    return TrainingData(X, codes, weight, classes, categorical, places)
+    return TrainingData(X, codes, weight, classes, categorical, row_indices)
 
 
 def total_class_weights(
-    y: np.ndarray, weight: np.ndarray, n_classes: int, total: AllReduce = NO_REDUCE
+    y: np.ndarray, weight: np.ndarray, n_classes: int, all_reduce: AllReduce = NO_REDUCE
 ) -> np.ndarray:
     """Return the total weight of each class, float64 (K,), with exact sums over all shards.
 
     `y` (n,) are the class indices of the rows of this shard, and `weight` (n,) their positive
-    weights. `total` adds up the weights of all shards.
+    weights. `all_reduce` adds up the weights of all shards.
     """
-    units, scale = quantize_weights(weight, total)
+    units, scale = quantize_weights(weight, all_reduce)
     counted = None if len(units) < len(y) else units
     sums = np.bincount(y, weights=counted, minlength=n_classes).astype(np.int64)
     if counted is None:
         sums *= units[0]
-    total.sum_over_shards(sums)
+    all_reduce.sum_over_shards(sums)
     return sums / scale
 
 

@@ -12,10 +12,10 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from streamboost.boosting.frames import FrameColumns, to_frame
+from streamboost.boosting.frames import FrameColumns, to_narwhals_frame
 from streamboost.errors import DataError
 
-__all__ = ["training_rows", "validate_features"]
+__all__ = ["validate_features", "validate_training_rows"]
 
 
 def validate_features(
@@ -36,7 +36,7 @@ def validate_features(
     is an array.
     """
     how = {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan"}
-    frame = to_frame(X)
+    frame = to_narwhals_frame(X)
     if frame is None and columns is not None and columns.categories:
         raise DataError(
             "X is no frame, and the training knew categories by the values of a frame's columns "
@@ -51,7 +51,7 @@ def validate_features(
     return check_X_y(rows, y, estimator=estimator, **how)
 
 
-def training_rows(
+def validate_training_rows(
     estimator: BaseEstimator,
     columns: FrameColumns | None,
     X: Any,

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["HEADER", "MAX_HANDSHAKE_BYTES", "Encryption", "authenticated_connections"]
+__all__ = ["HEADER", "MAX_HANDSHAKE_BYTES", "TlsContexts", "authenticated_connections"]
 
 HEADER = struct.Struct("!q")  # number of bytes that follow
 MAX_HANDSHAKE_BYTES = 65_536
@@ -24,14 +24,14 @@ _CHECK_SECONDS = 0.5  # interval to check whether the attempt was abandoned
 
 
 @dataclass(frozen=True, slots=True)
-class Encryption:
-    """TLS contexts of a worker, for accepted and for outgoing connections."""
+class TlsContexts:
+    """TLS contexts of a worker: one for accepted, and one for outgoing connections."""
 
     accepted_context: ssl.SSLContext
     outgoing_context: ssl.SSLContext
 
     @classmethod
-    def from_worker(cls, worker: Any) -> "Encryption | None":
+    def from_worker(cls, worker: Any) -> "TlsContexts | None":
         """Return the TLS contexts of a Dask worker, or None if its cluster does not use TLS."""
         if worker.address.split("://")[0] not in ("tls", "wss"):
             return None
@@ -40,7 +40,7 @@ class Encryption:
 
 
 def authenticated_connections(
-    server: socket.socket, token: bytes, encryption: Encryption | None
+    server: socket.socket, token: bytes, encryption: TlsContexts | None
 ) -> Generator[tuple[socket.socket, dict[str, str]]]:
     """Yield each connection to `server` that sent `token`, and the peer's `environment()`.
 
@@ -79,7 +79,7 @@ def _accept_connection(
     server: socket.socket,
     unauthenticated: dict[socket.socket, bytearray],
     selector: selectors.BaseSelector,
-    encryption: Encryption | None,
+    encryption: TlsContexts | None,
 ) -> None:
     if len(unauthenticated) == _MAX_UNAUTHENTICATED:
         oldest = next(iter(unauthenticated))

@@ -16,7 +16,7 @@ import numpy as np
 from streamboost.dask.handshake import (
     HEADER,
     MAX_HANDSHAKE_BYTES,
-    Encryption,
+    TlsContexts,
     authenticated_connections,
 )
 from streamboost.environment import describe_differences, environment
@@ -65,7 +65,7 @@ def open_rendezvous(host: str, n_workers: int) -> Rendezvous:
 
 
 def abort_attempt(token: str) -> None:
-    """Close the sockets of the training attempt `token` in this process.
+    """Close the sockets of the training attempt with this `token` in this process.
 
     Calls that are blocked on these sockets raise LostWorkerError.
     """
@@ -83,7 +83,7 @@ def _shut_down_sockets(sockets: list[socket.socket]) -> None:
 
 
 def join_rendezvous(
-    rendezvous: Rendezvous, rank: int, encryption: Encryption | None = None
+    rendezvous: Rendezvous, rank: int, encryption: TlsContexts | None = None
 ) -> AllReduce:
     """Connect to the other workers as worker `rank`; return the all-reduce over all workers.
 
@@ -113,7 +113,7 @@ def join_rendezvous(
 
 
 def _accept_worker_connections(
-    rendezvous: Rendezvous, encryption: Encryption | None
+    rendezvous: Rendezvous, encryption: TlsContexts | None
 ) -> list[socket.socket]:
     """Accept the connections of all other workers, and return them.
 

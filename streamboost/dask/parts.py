@@ -10,10 +10,10 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from streamboost.boosting.categorical import check_categories
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.frames import FrameColumns, to_frame
+from streamboost.boosting.frames import FrameColumns, to_narwhals_frame
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.boosting.training_data import TrainingData, class_weight_factors
-from streamboost.dask.handshake import Encryption
+from streamboost.dask.handshake import TlsContexts
 from streamboost.dask.network import Rendezvous, abort_attempt, join_rendezvous, open_rendezvous
 from streamboost.trees.bins import Bins
 from streamboost.trees.categories import CategoryBins
@@ -23,13 +23,13 @@ __all__ = [
     "Part",
     "ShardJob",
     "ShardLabels",
-    "apply_weights",
     "column_count_and_labels",
     "concatenate_bins",
+    "encode_and_weight_labels",
     "fit_bins",
     "label_weight_factors",
     "labels_and_weights",
-    "open_port",
+    "open_rendezvous_on_this_worker",
     "read_part",
     "row_count",
     "select_columns",
@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of one chunk: X float32 (n, D), labels or class codes y (n,), weights float64 (n,)."""
+    """Rows of a Dask chunk: X float32 (n, D), labels or class indices y (n,), weights (n,)."""
 
     X: np.ndarray
     y: np.ndarray
@@ -48,7 +48,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class ShardLabels:
-    """Sorted distinct labels, the class code of each, and its factor of the row weights."""
+    """Sorted distinct labels, and for each its class index and a factor of its rows' weights."""
 
     labels: np.ndarray
     codes: np.ndarray
@@ -60,7 +60,7 @@ class ShardJob:
     """Description of a training, equal for all workers.
 
     `n` is the number of rows of all workers, and `rounds` the number of rounds to train. If
-    `committee` is given, it is extended.
+    `committee` is given, the training extends this committee.
     """
 
     model: SketchLogitBoostClassifier
@@ -73,11 +73,11 @@ class ShardJob:
 
 
 def read_part(columns: FrameColumns | None, X: Any, y: Any, weight: Any) -> Part:
-    """Validate the rows of one chunk as `fit` does, and return them as a `Part`.
+    """Validate the rows of one Dask chunk as `fit` does, and return them as a `Part`.
 
     `columns` converts the values of a frame; None for arrays. `weight` may be None.
     """
-    frame = to_frame(X)
+    frame = to_narwhals_frame(X)
     if frame is not None:
         X = (columns or FrameColumns()).to_numbers(frame)
     how: dict[str, Any] = {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan"}
@@ -119,8 +119,8 @@ def label_weight_factors(
     return class_weight_factors(class_weight, labels, np.searchsorted(labels, y), weight)
 
 
-def apply_weights(part: Part, labels: ShardLabels) -> Part:
-    """Return a part whose `y` are class codes and whose weights are multiplied by the factors.
+def encode_and_weight_labels(part: Part, labels: ShardLabels) -> Part:
+    """Return a copy of `part` with labels as class indices, and weights times the labels' factors.
 
     Rows of weight 0 are dropped.
     """
@@ -168,8 +168,8 @@ def concatenate_bins(bins_of_groups: Sequence[Bins]) -> Bins:
     return Bins(cuts, np.concatenate([some.missing for some in bins_of_groups]), categories)
 
 
-def open_port(n_workers: int) -> Rendezvous:
-    """Open a port on this worker, the first of `n_workers`, and return its address."""
+def open_rendezvous_on_this_worker(n_workers: int) -> Rendezvous:
+    """Open a port for all `n_workers` on this worker, the first, and return its address."""
     from distributed import get_worker
 
     return open_rendezvous(
@@ -189,20 +189,20 @@ def train_shard(
     from distributed import get_worker
 
     try:
-        total = join_rendezvous(rendezvous, rank, Encryption.from_worker(get_worker()))
+        all_reduce = join_rendezvous(rendezvous, rank, TlsContexts.from_worker(get_worker()))
         job: ShardJob = pickle.loads(pickled_job)
-        data = _combine_parts_as_training_data(job, row_offsets, parts, total)
+        data = _combine_parts_as_training_data(job, row_offsets, parts, all_reduce)
         model, rng = job.model, np.random.default_rng(job.seed)
         committee = model._boost_committee(data, job.rounds, rng, job.committee)
         # A barrier: a connection that ends earlier counts as a lost worker.
-        total.sum_over_shards(np.zeros(1, dtype=np.int64))
+        all_reduce.sum_over_shards(np.zeros(1, dtype=np.int64))
         return committee if rank == 0 else None
     finally:
         abort_attempt(rendezvous.token)
 
 
 def _combine_parts_as_training_data(
-    job: ShardJob, row_offsets: Sequence[int], parts: Sequence[Part], total: AllReduce
+    job: ShardJob, row_offsets: Sequence[int], parts: Sequence[Part], all_reduce: AllReduce
 ) -> TrainingData:
     X, y, weight = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "weight")
@@ -210,5 +210,5 @@ def _combine_parts_as_training_data(
     places = np.concatenate(
         [np.arange(at, at + len(part.y)) for at, part in zip(row_offsets, parts, strict=True)]
     )
-    shard = Shard(job.n, places, total, job.bins)
+    shard = Shard(job.n, places, all_reduce, job.bins)
     return TrainingData(X, y, weight, job.classes, job.bins.categorical, None, shard)

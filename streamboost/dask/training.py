@@ -65,7 +65,7 @@ def train_on_workers(
         given = model.class_weight, labels, of_rows
         factors = client.submit(parts.label_weight_factors, *given, pure=False).result()
     known = parts.ShardLabels(labels, codes, factors)
-    weighed = client.map(parts.apply_weights, rows, labels=known, pure=False)
+    weighed = client.map(parts.encode_and_weight_labels, rows, labels=known, pure=False)
     counts = client.gather(client.map(parts.row_count, weighed, pure=False))
     if sum(counts) == 0:
         raise ValueError("no row has a positive weight: give at least one class a weight")
@@ -136,8 +136,8 @@ def _run_attempt(
 ) -> Committee:
     """Train once on the available workers, and return the committee.
 
-    `counts` are the numbers of rows of each part in `rows`. Raises LostWorkerError if a worker is
-    lost.
+    `counts` are the numbers of rows of each part in `rows`. `known_workers` are the addresses of
+    the workers at the start of the training. Raises LostWorkerError if a worker is lost.
     """
     from distributed import Lock
 
@@ -179,8 +179,8 @@ def _assign_parts_to_workers(
 
     `counts` are the numbers of rows of the parts. A worker gets the parts that it already holds, up
     to an equal share of all rows. The other parts are assigned to the workers with the fewest rows.
-    A worker that holds no part and is not in `known_workers` is new, and gets none: all others
-    would wait until it has loaded its modules.
+    A worker that holds no part and is not in `known_workers` joined during the training. It gets no
+    part, as all others would wait until it has loaded its modules.
     """
     from distributed import wait
 
@@ -216,7 +216,7 @@ def _open_rendezvous(client: "Client", workers: Sequence[str]) -> Rendezvous:
     a lost worker.
     """
     own = {"workers": workers[:1], "allow_other_workers": False, "pure": False}
-    opened = client.submit(parts.open_port, len(workers), **own)
+    opened = client.submit(parts.open_rendezvous_on_this_worker, len(workers), **own)
     _wait_for_futures(client, [opened], workers)
     return cast(Rendezvous, opened.result())
 
@@ -264,7 +264,7 @@ def _abort_attempt_unless_finished(
 
 
 def _committee_or_error(futures: Sequence[Any]) -> Committee:
-    """Return the committee of the first future, or raise an error if a future has failed.
+    """Return the committee of the first worker's future, or raise the error of a failed future.
 
     Errors that are not due to lost workers are raised first.
     """

@@ -119,9 +119,9 @@ class ResidualCorrection(Expert):
         if corrected is records.committee:
             return
         columns = records.columns
-        if len(corrected.first_scores):
+        if len(corrected.new_class_scores):
             columns = np.array([records.place[label] for label in corrected.classes.tolist()])
-        how = corrected.first_scores, records.committee.temperature, *corrected.stumps
+        how = corrected.new_class_scores, records.committee.temperature, *corrected.stumps
         stacking_kernels().predict_corrected_committee(
             records.scores, *how, records.X, columns, outputs[0]
         )
@@ -160,15 +160,15 @@ class ResidualCorrection(Expert):
         X = X if X.shape[1] == D else np.ascontiguousarray(X[:, :D])
         weight = age_weights(n, self._half_life), self._given[rows]
         how = base.features, self._n_stumps, self._total, committee.temperature
-        stumps = make.boost_correction(X, base.y[rows], *weight, scores, *how)
+        stumps = make.train_correction_stumps(X, base.y[rows], *weight, scores, *how)
         if stumps is not None:
             plain: CorrectedCommittee = make.CorrectedCommittee(
                 committee, committee.classes, _NONE, stumps
             )
             return plain
         y, classes = base.class_indices(self._labels)
-        first = make.new_class_scores(scores, y, len(classes))
-        stumps = make.boost_correction(
+        first = make.initial_scores_of_new_classes(scores, y, len(classes))
+        stumps = make.train_correction_stumps(
             X, y, *weight, np.hstack([scores, np.tile(first, (n, 1))]), *how
         )
         wider: CorrectedCommittee = make.CorrectedCommittee(

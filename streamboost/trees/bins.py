@@ -40,7 +40,7 @@ class Bins:
         Whether each feature had missing values, bool (D,). Missing values have a bin of their own,
         after the last one.
     categories
-        Mapping from the index of each categorical feature to its bins.
+        Mapping from the index of each categorical feature to the bins of its categories.
     """
 
     cuts: list[np.ndarray]

@@ -34,8 +34,8 @@ def grow_with_node_histogram_inputs(
 class _GrowingTree:
     """State of a growing tree: nodes, rows sorted by leaf, and the best split of each leaf.
 
-    `splits` maps the index of a leaf that can be split to the gain of its split, and to the split
-    as a tree of two leaves.
+    `splits` maps the index of a leaf that can be split to a pair: the gain of its best split, and
+    the split as a tree of two leaves.
     """
 
     def __init__(self, grower: Grower, histogram_input_of_node: NodeHistogramInput) -> None:

@@ -70,8 +70,8 @@ class CategoryBins:
 class CodeMap(NamedTuple):
     """Map from the category codes of a feature to codes of older trees, and to bins of a training.
 
-    `origin` int32 (codes,) is, for each code, the code that trees of earlier trainings treat it as:
-    itself, if the code existed in them. `bins` uint8 (codes,) is the bin of each code in the
+    `origin` int32 (codes,) is the older code that trees of earlier trainings treat each code as;
+    for a code that they know, the code itself. `bins` uint8 (codes,) is the bin of each code in the
     training, or the bin of missing values if no row of the training has the code.
     """
 
@@ -84,8 +84,8 @@ class CategoryCodes:
     """Integer codes of the categories of all categorical features in a forest.
 
     Code 0 is a missing value: NaN, a negative number, or a category absent from all trainings. Each
-    other code is one category, or several categories that were in the same bin in all trainings,
-    as they were rare in all of them.
+    other code is one category, or several rare categories that were in the same bin in all
+    trainings.
 
     Parameters
     ----------

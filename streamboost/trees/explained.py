@@ -1,4 +1,4 @@
-"""Explanations of a forest: feature importances by split gain, and SHAP values of rows."""
+"""Explanations of a forest: feature importances from split gains, and SHAP values of rows."""
 
 from functools import lru_cache
 

@@ -50,7 +50,8 @@ class Forest:
     category_codes
         The integer code of each category of each categorical feature.
     gain
-        Gain of each node's split per record, float32 (nodes,); see `HistogramInput.gain_scale`.
+        Gain of each node's split per training record, float32 (nodes,); see
+        `HistogramInput.gain_scale`.
     cover
         Share of the training weight in each leaf of a tree, float32 (leaves,).
     """
@@ -171,9 +172,9 @@ class Forest:
         return replace(self, values=np.pad(self.values, ((0, 0), (0, extra))))
 
     def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "ForestBuilder":
-        """Return a builder that appends trees grown on rows with the bins `bins`.
+        """Return a builder that appends new trees, grown on rows with the bins `bins`.
 
-        `weight` (n,) are the row weights, which give `cover`; None: weight 1 for each row.
+        `weight` (n,) are the row weights, for the attribute `cover`; None: weight 1 for each row.
         """
         return ForestBuilder(self, bins, weight)
 

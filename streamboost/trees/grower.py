@@ -30,7 +30,9 @@ class HistogramPool:
         self._pool = np.empty(0, dtype=np.int64)
 
     def __call__(self, n_leaves: int, width: int) -> np.ndarray:
-        """Return a workspace int64 (slots, width), with at most one slot per leaf."""
+        """Return memory for histograms of `width` sums, int64 (slots, width).
+
+        There are at least two slots, and at most `n_leaves`, as far as `MOST_SUMS` allows."""
         slots = min(n_leaves, max(2, MOST_SUMS // max(width, 1)))
         if self._pool.size < slots * width:
             self._pool = np.empty(slots * width, dtype=np.int64)
@@ -54,7 +56,7 @@ class Grower:
 
     Attributes
     ----------
-    coded
+    binned
         The bin indices of the training rows, and properties of the bins of each feature.
     rows, unsampled_rows
         Indices of the sampled rows, on which splits are searched, and of the other rows, which are
@@ -62,8 +64,7 @@ class Grower:
     features
         The features available to this round, uint32, ascending.
     n_adds
-        Number of additions to histograms for all trees so far. A row that is counted in the
-        histogram of a feature is one addition.
+        Number of additions to histograms for all trees so far: one for each row and feature.
     all_rows, n_rows
         Indices of all training rows, uint32, and their number n.
     splittable
@@ -90,7 +91,7 @@ class Grower:
                 "pruning='quick' does not know categories: leave it out, or give the columns as "
                 "numbers"
             )
-        self.coded = BinnedData(codes, bins.n_bins, bins.missing, bins.categorical)
+        self.binned = BinnedData(codes, bins.n_bins, bins.missing, bins.categorical)
         self.max_leaf_nodes = max_leaf_nodes
         self.max_depth = np.iinfo(np.int64).max if max_depth is None else max_depth
         self._min_child_weight = min_child_weight
@@ -115,7 +116,7 @@ class Grower:
         self.features = features
         self.rows = rows
         self.unsampled_rows = np.zeros(0, dtype=np.uint32) if unsampled is None else unsampled
-        _, n_bins, missing, _ = self.coded
+        _, n_bins, missing, _ = self.binned
         widths = n_bins[features] + missing[features]
         self._first = (np.cumsum(widths) - widths).astype(np.uint64)
         self._width = int(widths.sum())
@@ -158,7 +159,7 @@ class Grower:
         rows = (self.rows if rows is None else rows).copy()
         unsampled_rows = (self.unsampled_rows if unsampled_rows is None else unsampled_rows).copy()
         most = None if self._pruning is None else _max_score_of_each_row(histogram_input, rows)
-        codes, n_bins, missing, categorical = self.coded
+        codes, n_bins, missing, categorical = self.binned
         columns = codes, self.features, self._first, n_bins[self.features], missing[self.features]
         of_rows = histogram_input.values, histogram_input.channel
         width = self._width * histogram_input.channels
@@ -179,10 +180,10 @@ class Grower:
         )
 
     def tree_limits(self, kind: int, channels: int) -> np.ndarray:
-        """Return the limits of tree growth, LIMITS (1,), for a split criterion `kind`.
+        """Return the limits of tree growth, LIMITS (1,), for the split criterion `kind`.
 
         `channels` is the number of sums per histogram bin. The least child weight and the penalty
-        are as in the constructor, not yet multiplied by `HistogramInput.scale`.
+        on leaf values are those of the constructor, not yet multiplied by `HistogramInput.scale`.
         """
         limits = np.zeros(1, dtype=LIMITS)
         limits["kind"], limits["channels"] = kind, channels

@@ -23,13 +23,13 @@ _N_EXPONENTS = 1024 - _LEAST_EXPONENT + 1
 
 
 class AllReduce:
-    """Sum of arrays over the shards of a training. The base class is for a single shard."""
+    """Operation that sums arrays over the shards of a training. The base class is for one shard."""
 
     def sum_over_shards(self, values: np.ndarray) -> None:
         """Replace `values` int64 by the sum of the `values` of all shards, in place.
 
         The arrays have the same shape in all shards. Each shard must make the same calls, and a
-        call blocks until all shards have made it. In the base class, nothing changes.
+        call blocks until all shards have made it. The base class leaves `values` unchanged.
         """
 
 
@@ -44,23 +44,23 @@ class Shard:
     ----------
     n
         Number of rows in all shards.
-    places
+    row_indices
         Indices of the rows of this shard, int64, in any order.
-    total
+    all_reduce
         Operation that sums arrays over all shards.
     bins
         The bins, fitted to the rows of all shards; None: the training fits bins to its own rows.
     """
 
     n: int
-    places: np.ndarray
-    total: AllReduce
+    row_indices: np.ndarray
+    all_reduce: AllReduce
     bins: Optional["Bins"] = None
 
 
 @dataclass(slots=True)
 class ThreadAllReduce:
-    """Sum of arrays over the threads of one process, synchronized by a barrier.
+    """All-reduce over the threads of one process, synchronized by a barrier.
 
     Thread i calls `sum_over_shards` of the object that `for_thread(i)` returns. Each thread adds up
     an equal part of the numbers. A thread that fails must call `abort`, so that the other threads
@@ -105,12 +105,14 @@ class _AllReduceOfThread(AllReduce):
         self.all_reduce._sum_over_threads(self.i, values)
 
 
-def quantize_weights(weight: np.ndarray, total: AllReduce = NO_REDUCE) -> tuple[np.ndarray, float]:
+def quantize_weights(
+    weight: np.ndarray, all_reduce: AllReduce = NO_REDUCE
+) -> tuple[np.ndarray, float]:
     """Convert positive weights (n,) to integer multiples of a unit; return integers and 1 / unit.
 
     The integers are int64 (n,), or (1,) if all weights of the shard are equal, and at least 1. The
-    unit is a power of two and the same for all shards, over which `total` sums. The sum of all
-    integers is below 2^53.
+    unit is a power of two, and the same for all shards; `all_reduce` sums over the shards. The sum
+    of all integers is below 2^53.
 
     >>> from streamboost.trees.sums import quantize_weights
     >>> units, scale = quantize_weights(np.array([0.5, 1.0, 2.5]))
@@ -119,13 +121,13 @@ def quantize_weights(weight: np.ndarray, total: AllReduce = NO_REDUCE) -> tuple[
     """
     even = len(weight) > 0 and (weight == weight[0]).all()
     some = weight[:1] if even else weight
-    if even and total is NO_REDUCE:  # shortcut with the same result in a tenth of the time
+    if even and all_reduce is NO_REDUCE:  # shortcut with the same result in a tenth of the time
         bits = _SUM_BITS - math.ceil(math.log2(len(weight))) - math.frexp(weight[0])[1]
         scale = float(2.0 ** min(bits, 1000.0))
         return np.maximum(np.rint(some * scale), 1.0).astype(np.int64), scale
     counts = np.bincount(np.frexp(some)[1] - _LEAST_EXPONENT, minlength=_N_EXPONENTS)
     counts = counts.astype(np.int64) * (len(weight) if even else 1)
-    total.sum_over_shards(counts)
+    all_reduce.sum_over_shards(counts)
     exponents = np.flatnonzero(counts)
     largest = exponents[-1]
     bound = np.ldexp(counts[exponents].astype(np.float64), exponents - largest).sum()

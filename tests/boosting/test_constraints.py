@@ -6,18 +6,22 @@ import numpy as np
 import pytest
 
 from streamboost import AdaBoostAClassifier, GambleClassifier, SketchLogitBoostClassifier
-from streamboost.boosting.constraints import integer, number
+from streamboost.boosting.constraints import integer_in, number_in
 from streamboost.errors import ConfigurationError
 
 
 @pytest.mark.parametrize(
     ("constraint", "valid", "invalid"),
     [
-        (integer("[1, 3]"), [1, np.int64(3)], [0, 4, 2.0, True, "2", None, np.nan]),
-        (number("(0, 1]"), [1e-300, 1, np.float32(0.5)], [0, -0.0, 1.1, np.nan, np.inf, "1", True]),
-        (number("[0, 1)"), [0, 0.999], [1, -1e-300]),
-        (integer("[1, inf)"), [10**30], [np.inf, 0]),
-        (integer("(-inf, inf)"), [-1, 0], [-np.inf, 1.0]),
+        (integer_in("[1, 3]"), [1, np.int64(3)], [0, 4, 2.0, True, "2", None, np.nan]),
+        (
+            number_in("(0, 1]"),
+            [1e-300, 1, np.float32(0.5)],
+            [0, -0.0, 1.1, np.nan, np.inf, "1", True],
+        ),
+        (number_in("[0, 1)"), [0, 0.999], [1, -1e-300]),
+        (integer_in("[1, inf)"), [10**30], [np.inf, 0]),
+        (integer_in("(-inf, inf)"), [-1, 0], [-np.inf, 1.0]),
     ],
 )
 def test_an_interval_accepts_its_numbers_only(constraint, valid, invalid):

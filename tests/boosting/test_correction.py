@@ -3,9 +3,9 @@ import pytest
 
 from streamboost.boosting.correction import (
     CorrectedCommittee,
-    boost_correction,
-    new_class_scores,
+    initial_scores_of_new_classes,
     supports_residual_correction,
+    train_correction_stumps,
 )
 from streamboost.boosting.costs.rebel import RebelClassifier
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
@@ -21,7 +21,7 @@ TURNED = (Y[:40] + 1) % 3  # what the newest labels say: every class has become 
 def corrected(committee, y=TURNED, n_stumps=80):
     """The committee with stumps that follow the newest labels."""
     scores = committee.class_scores(NEWEST) / committee.temperature
-    stumps = boost_correction(
+    stumps = train_correction_stumps(
         NEWEST,
         y,
         np.ones(40),
@@ -51,7 +51,9 @@ def test_the_same_turn_gives_the_same_stumps_and_another_turn_others():
 
     def values(turn):
         settings = {"features": np.arange(3), "n_stumps": 12, "direction_offset": turn}
-        return boost_correction(NEWEST, TURNED, np.ones(40), np.ones(40), scores, **settings).values
+        return train_correction_stumps(
+            NEWEST, TURNED, np.ones(40), np.ones(40), scores, **settings
+        ).values
 
     np.testing.assert_array_equal(values(1), values(1))
     assert not np.array_equal(values(1), values(2))
@@ -60,11 +62,11 @@ def test_the_same_turn_gives_the_same_stumps_and_another_turn_others():
 def test_a_class_the_committee_does_not_know_enters_near_its_share():
     scores = RNG.standard_normal((30, 3))
     y = np.where(np.arange(30) < 6, 3, 0)
-    first = new_class_scores(scores, y, 4)
+    first = initial_scores_of_new_classes(scores, y, 4)
     full = np.hstack([scores, np.tile(first, (30, 1))])
     p = np.exp(full) / np.exp(full).sum(axis=1, keepdims=True)
     assert p[:, 3].mean() == pytest.approx(7 / 34, abs=0.05)
-    assert new_class_scores(scores, y % 3, 3).size == 0
+    assert initial_scores_of_new_classes(scores, y % 3, 3).size == 0
 
 
 def test_only_logarithms_of_probabilities_can_be_corrected():

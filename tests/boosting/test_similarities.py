@@ -9,7 +9,7 @@ from sklearn.datasets import load_wine
 from streamboost import Committee, RebelClassifier
 from streamboost.boosting.costs.coupled_loss import loss_bound, optimal_coefficients
 from streamboost.boosting.costs.similarity_rounds import (
-    most_isolated_point,
+    best_point_to_separate,
     refine_coefficients,
     split_points_in_two,
 )
@@ -110,7 +110,7 @@ def test_the_isolated_point_is_the_one_of_least_loss(seed):
         f = np.where(np.arange(30) == i, 1.0, -1.0)[:, None]
         s_plus = np.where(f > 0, plus, minus).sum(axis=0)
         losses.append(np.sqrt(s_plus * (total - s_plus)).sum())
-    assert most_isolated_point(plus - minus, total) == int(np.argmin(losses))
+    assert best_point_to_separate(plus - minus, total) == int(np.argmin(losses))
 
 
 def gained(b, pull, total):

@@ -11,7 +11,7 @@ import pytest
 from certificates import made_certificate
 
 from streamboost.dask import handshake, network
-from streamboost.dask.handshake import Encryption
+from streamboost.dask.handshake import TlsContexts
 from streamboost.dask.network import Rendezvous, abort_attempt, join_rendezvous, open_rendezvous
 from streamboost.errors import ConfigurationError, LostWorkerError
 
@@ -186,7 +186,7 @@ def encryption_of(files, trusted=None):
         context.load_cert_chain(*files)
         context.verify_mode, context.check_hostname = ssl.CERT_REQUIRED, False
         contexts.append(context)
-    return Encryption(*contexts)
+    return TlsContexts(*contexts)
 
 
 def test_sums_go_by_tls_where_the_cluster_does(meeting, certificate):

@@ -12,7 +12,7 @@ from waiting import until
 
 from streamboost import SketchLogitBoostClassifier
 from streamboost.dask import DaskSketchLogitBoostClassifier, training
-from streamboost.dask.handshake import Encryption
+from streamboost.dask.handshake import TlsContexts
 from streamboost.errors import ConfigurationError, DataError, LostWorkerError
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
@@ -176,14 +176,14 @@ def test_sums_go_by_the_certificates_of_a_cluster_with_tls(tmp_path):
         started(2, security=security, protocol="tls://") as cluster,
         distributed.Client(cluster, security=security) as client,
     ):
-        encrypts = client.run(lambda dask_worker: Encryption.from_worker(dask_worker) is not None)
+        encrypts = client.run(lambda dask_worker: TlsContexts.from_worker(dask_worker) is not None)
         model = dask_model().fit(chunked(X, (90, 7)), chunked(y, 90))
     assert list(encrypts.values()) == [True, True]
     assert bytes_of(model) == expected
 
 
 def test_a_cluster_without_tls_has_none(two):
-    encrypts = two.run(lambda dask_worker: Encryption.from_worker(dask_worker) is not None)
+    encrypts = two.run(lambda dask_worker: TlsContexts.from_worker(dask_worker) is not None)
     assert list(encrypts.values()) == [False, False]
 
 

@@ -5,7 +5,7 @@ import naive_logit
 import numpy as np
 import pytest
 
-from streamboost.boosting.log_loss.sketch_trainer import class_directions
+from streamboost.boosting.log_loss.sketch_trainer import draw_class_directions
 from streamboost.kernels import softmax as kernels
 
 
@@ -91,7 +91,7 @@ def test_packed_sums_come_apart_again_whatever_the_signs():
 def test_directions_are_centred_and_reach_one():
     rng = np.random.default_rng(5)
     for K in (2, 3, 26):
-        u = class_directions(1, K, rng)[0]
+        u = draw_class_directions(1, K, rng)[0]
         assert abs(u).max() == 1.0
         assert abs(u.sum()) < 1e-5
 

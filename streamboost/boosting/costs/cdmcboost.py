@@ -8,7 +8,7 @@ from streamboost.boosting.costs.simplex import (
     SimplexAlgorithm,
     SimplexClassifier,
     SimplexState,
-    codewords,
+    simplex_codewords,
 )
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels.growing.criteria import ERROR
@@ -16,7 +16,7 @@ from streamboost.trees.grower import Grower
 from streamboost.trees.histogram_input import vector_histogram_input
 from streamboost.trees.tree import Tree
 
-__all__ = ["CDMCBoostClassifier", "line_search"]
+__all__ = ["CDMCBoostClassifier", "minimize_exponential_sum"]
 
 _LEAST_EDGE = 1e-10  # share of the risk; a smaller edge may be a rounding error
 _LONGEST = 8.0  # bound of max |u| a in the line search, which is unbounded for a pure tree
@@ -26,11 +26,11 @@ _CLOSE = 1e-10
 class _CDMCBoost(SimplexAlgorithm):
     """Algorithm of CD-MCBoost: each round adds a ±1 tree to one coordinate of the predictor.
 
-    This is the next coordinate for which a tree lowers the risk.
+    Coordinates are tried in turn, until a tree lowers the risk.
     """
 
     def grow_round(self, state: SimplexState, grower: Grower) -> list[Tree]:
-        """Return the tree of the next coordinate that lowers the risk, or none."""
+        """Return a list of the tree for the next coordinate that lowers the risk, or none."""
         n_coordinates = state.z.shape[1] - 1
         risks = state.risks()
         for turn in range(n_coordinates):
@@ -46,7 +46,7 @@ class _CDMCBoost(SimplexAlgorithm):
     ) -> Tree | None:
         """Return a tree for one coordinate of the predictor, or None if no tree lowers the risk."""
         y, n_classes = state.y, risks.shape[1]
-        coordinate = codewords(n_classes)[:, coordinate_index]
+        coordinate = simplex_codewords(n_classes)[:, coordinate_index]
         # The classes before j, class j, and the classes after j share one value each. Hence the
         # pairs of classes have only nine differences in the line search.
         group = np.sign(np.arange(n_classes) - coordinate_index) + 1
@@ -65,33 +65,33 @@ class _CDMCBoost(SimplexAlgorithm):
         by_group *= state.n_records[:, None]
         if np.abs(edges).sum() / histogram_input.scale <= _LEAST_EDGE * by_group[tree.rows].sum():
             return None
-        mass = np.zeros((2, 3, 3))
+        weights = np.zeros((2, 3, 3))
         up = answer[tree.leaf_indices(len(y))] > 0
         rows = tree.rows
-        np.add.at(mass, (up[rows].astype(int), group[y[rows]]), by_group[rows])
-        slope = np.stack([difference, -difference]) / 2
-        step = self._learning_rate * line_search(mass.ravel(), slope.ravel())
+        np.add.at(weights, (up[rows].astype(int), group[y[rows]]), by_group[rows])
+        slopes = np.stack([difference, -difference]) / 2
+        step = self._learning_rate * minimize_exponential_sum(weights.ravel(), slopes.ravel())
         tree.values = (step * answer[:, None] * coordinate).astype(np.float32)
         return tree
 
 
-def line_search(mass: np.ndarray, slope: np.ndarray) -> float:
-    """Return the step a that minimises sum_q mass_q exp(a slope_q); `mass` and `slope` are (q,).
+def minimize_exponential_sum(weights: np.ndarray, slopes: np.ndarray) -> float:
+    """Return the number a that minimises the sum over q of weights[q] exp(a slopes[q]).
 
-    Uses Newton's method within a bracket, to an accuracy of 1e-10. |a| is at most 8 / max |slope|,
-    also if the sum has no minimum.
+    `weights` and `slopes` have the same shape. Uses Newton's method within a bracket, to an
+    accuracy of 1e-10. |a| is at most 8 / max |slopes|, also if the sum has no minimum.
 
-    >>> round(line_search(np.array([4.0, 1.0]), np.array([-0.5, 0.5])), 6)
+    >>> round(minimize_exponential_sum(np.array([4.0, 1.0]), np.array([-0.5, 0.5])), 6)
     1.386294
     """
-    first = float((mass * slope).sum())
+    first = float((weights * slopes).sum())
     if first == 0:
         return 0.0
     sign = -np.sign(first)
-    u = sign * slope
+    u = sign * slopes
 
     def derivatives(a: float) -> tuple[float, float]:
-        pull = mass * u * np.exp(a * u)
+        pull = weights * u * np.exp(a * u)
         return float(pull.sum()), float((pull * u).sum())
 
     longest = _LONGEST / np.abs(u).max()
@@ -120,10 +120,10 @@ class CDMCBoostClassifier(SimplexClassifier):
     The classes are the corners of a simplex in K-1 dimensions. The rounds process the coordinates
     of the predictor in turn. A round grows one ±1 tree that maximises the correlation with the
     risk's negative gradient (equation 24), followed by a line search of the risk. A stump is a
-    sufficient tree for any number of classes. The risk is sum_k exp(-(z_c - z_k) / 2), with z_k the
-    predictor's product with the corner of class k. The risk bounds the training error and is least
-    at z_k = log p_k up to a constant: `predict_proba` is softmax(z). For two classes this is
-    AdaBoost.
+    sufficient tree for any number of classes. The risk of a row of class c is sum_k exp(-(z_c -
+    z_k) / 2), with z_k the predictor's product with the corner of class k. The risk bounds the
+    training error and is least at z_k = log p_k up to a constant: `predict_proba` is softmax(z).
+    For two classes this is AdaBoost.
 
     Coordinate j separates class j from the later ones, so results depend on the order of the
     classes. The order is that of `classes_`, and is saved with a committee.

@@ -32,7 +32,7 @@ class _CodewordTreeAlgorithm(SimplexAlgorithm):
         self._step = step
 
     def grow_round(self, state: SimplexState, grower: Grower) -> list[Tree]:
-        """Return a tree that is fitted to the residuals of the risk: a leaf has a codeword."""
+        """Return a list of one tree whose leaves predict classes, or an empty list."""
         residual = -state.risks()
         n, n_classes = residual.shape
         own = np.arange(n), state.y
@@ -97,9 +97,9 @@ class GDMCBoostClassifier(SimplexClassifier):
 
     Each round grows one tree whose leaves predict classes. The tree maximises the correlation with
     the risk's negative gradient (equations 31 and 32, with the codeword of the class as the leaf's
-    output). The step along the tree minimises the risk, in closed form. The risk
-    sum_k exp(-(z_c - z_k) / 2) bounds the training error, and is least at z_k = log p_k up to a
-    constant: `predict_proba` is softmax(z). For two classes this is AdaBoost.
+    output). The step along the tree minimises the risk, in closed form. For a row of class c with
+    scores z, the risk is sum_k exp(-(z_c - z_k) / 2). It bounds the training error, and is least at
+    z_k = log p_k up to a constant: `predict_proba` is softmax(z). For two classes this is AdaBoost.
 
     With these trees, GD-MCBoost is AdaBoost-Cost with a longer step: the same tree minimises the
     same cost. The difference between the two in the paper's Table 2 can only be due to the step or

@@ -40,10 +40,11 @@ LEAST_GAIN = 1e-10
 
 @dataclass(slots=True)
 class CoupledState:
-    """State of the training rows.
+    """State of the training rows under the coupled exponential loss.
 
-    `scores` are (n, K). `log_plus` and `log_minus` (n, K) are the logs of row weight times subcost
-    c+ and c-. `n_records` is the total row weight.
+    `scores` are (n, K). `log_plus` and `log_minus` (n, K) are the logs of row weight times c+ and
+    c-, the loss weights of a high and of a low score (`Costs.subcosts`). `n_records` is the total
+    row weight.
     """
 
     scores: np.ndarray
@@ -55,14 +56,17 @@ class CoupledState:
     def from_rows(
         cls, data: TrainingData, scores: np.ndarray, plus: np.ndarray, minus: np.ndarray
     ) -> "CoupledState":
-        """Create the state of training rows; `plus`, `minus` (K, K) are the `Costs.subcosts`."""
+        """Create the state of the rows; `plus`, `minus` (K, K) are `Costs.subcosts`."""
         given = np.log(data.weight)[:, None]
         with np.errstate(divide="ignore"):
             log_plus, log_minus = np.log(plus)[data.y], np.log(minus)[data.y]
         return cls(scores.copy(), given + log_plus, given + log_minus, float(data.weight.sum()))
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weights w+ and w- of each row and class, (n, K) each, with maximum 1."""
+        """Return the loss terms w+ = c+ exp(H) and w- = c- exp(-H), (n, K) each, for scores H.
+
+        The terms are multiplied by the row weights, and divided by the largest term.
+        """
         log_plus, log_minus = self.log_plus + self.scores, self.log_minus - self.scores
         top = max(log_plus.max(initial=-np.inf), log_minus.max(initial=-np.inf))
         if top == -np.inf:  # the errors on all rows cost nothing
@@ -71,13 +75,13 @@ class CoupledState:
 
 
 def optimal_coefficients(
-    total: np.ndarray, signed_difference: np.ndarray, smoothing: float
+    weight_sum: np.ndarray, weight_difference: np.ndarray, smoothing: float
 ) -> np.ndarray:
     """Return the coefficients a in [-4, 4] that minimise s+ exp(a) + s- exp(-a).
 
-    Parameters
-    ----------
-    total, signed_difference
+    s+ and s- are sums of the weights with which the loss rises and falls with a.
+
+    Parameters ---------- weight_sum, weight_difference
         s+ + s- and s+ - s-, of any shape.
     smoothing
         Number that is added to s+ and to s-, so that coefficients are finite. The loss does not
@@ -88,19 +92,24 @@ def optimal_coefficients(
     >>> optimal_coefficients(np.array([1.0, 1.0]), np.array([-0.6, 0.0]), 0.0).round(6)
     array([0.693147, 0.      ])
     """
-    plus = np.maximum(total + signed_difference, 0) + 2 * smoothing
-    minus = np.maximum(total - signed_difference, 0) + 2 * smoothing
+    plus = np.maximum(weight_sum + weight_difference, 0) + 2 * smoothing
+    minus = np.maximum(weight_sum - weight_difference, 0) + 2 * smoothing
     with np.errstate(divide="ignore", invalid="ignore"):
         a = np.log(minus / plus) / 2
     return np.asarray(np.clip(np.nan_to_num(a), -FARTHEST, FARTHEST))
 
 
-def loss_bound(total: np.ndarray, difference: np.ndarray, coefficients: np.ndarray) -> float:
-    """Return the sum over the classes of s+ exp(a) + s- exp(-a).
+def loss_bound(
+    weight_sum: np.ndarray, weight_difference: np.ndarray, coefficients: np.ndarray
+) -> float:
+    """Return the coupled loss, or a bound of it: the sum over classes of s+ exp(a) + s- exp(-a).
 
-    `total` is s+ + s-, `difference` is s+ - s-, and `coefficients` is a, (K,) each.
+    `weight_sum` is s+ + s-, `weight_difference` is s+ - s-, and `coefficients` is a, (K,) each; see
+    `optimal_coefficients`.
     """
-    return float((total * np.cosh(coefficients) + difference * np.sinh(coefficients)).sum())
+    return float(
+        (weight_sum * np.cosh(coefficients) + weight_difference * np.sinh(coefficients)).sum()
+    )
 
 
 class CoupledAlgorithm(Algorithm):

@@ -28,7 +28,7 @@ class _AdaBoostMH(CoupledTreeAlgorithm):
     """Algorithm of AdaBoost.MH: each round grows a tree with half log odds as leaf values."""
 
     def grow_round(self, state: CoupledState, grower: Grower) -> list[Tree]:
-        """Return a tree with the optimal coefficient of each class in its leaves."""
+        """Return a list of one tree with optimal leaf values, or none if the loss does not fall."""
         plus, minus = state.weights()
         n_records = state.n_records
         unit = n_records / (plus.sum() + minus.sum())  # scales the mean record weight to 1
@@ -50,9 +50,10 @@ class AdaBoostMHClassifier(BoostingClassifier):
     Each row is a positive example of its class and a negative example of each other class. Each
     round grows one tree that minimises Z = 2 sum sqrt(W+ W-) over its leaves and the classes, with
     W+ and W- the weights of positive and negative examples. A leaf adds log(W+ / W-) / 2 to each
-    class's score H, smoothed by 1/(nK) of the total weight and within ±4. The loss
-    sum exp(-Y H) / 2 bounds the training error, and the best H_k is half the log odds of class k.
-    `predict_proba` is sigmoid(2 H_k), divided by the sum over the classes.
+    class's score H, smoothed by 1/(nK) of the total weight and within ±4. The loss sum exp(-Y H) /
+    2, with Y = 1 for the row's class and -1 for others, bounds the training error, and the best H_k
+    is half the log odds of class k. `predict_proba` is sigmoid(2 H_k), divided by the sum over the
+    classes.
 
     The variant with ±1 trees and one coefficient per class is `RebelClassifier` without costs. As
     in that class, the base scores are the best constants, whereas AdaBoost.MH begins at 0.

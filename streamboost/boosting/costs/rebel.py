@@ -6,7 +6,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from streamboost.boosting.constraints import ARRAY_LIKE, BOOLEAN, NONE, Constraint, integer, number
+from streamboost.boosting.constraints import (
+    ARRAY_LIKE,
+    BOOLEAN,
+    NONE,
+    Constraint,
+    integer_in,
+    number_in,
+)
 from streamboost.boosting.costs.coupled_loss import (
     LEAST_GAIN,
     CoupledState,
@@ -31,11 +38,11 @@ class _SignTreeAlgorithm(CoupledTreeAlgorithm):
 
     The first split is the stump of least loss (equation 4.10). In each further layer, the
     coefficients a are fixed, and each leaf is replaced by the stump of least loss. For fixed a,
-    this stump is a weighted fit to labels ±1: the sign of <w- - w+, sinh a> is the label of a row,
-    and the absolute value is its weight. This follows from exp(±a f) = cosh a ± f sinh a; the
-    thesis gives no formula. A leaf that no stump improves gets the value 1 or -1 of lower loss.
-    After each layer, a is fitted again to the whole tree, so that no layer raises the loss. If no
-    split lowers the loss, the tree has one leaf.
+    this stump is a weighted fit to labels ±1: the sign of <w- - w+, sinh a> is the label of a row
+    with loss terms w+ and w- (`CoupledState.weights`), and the absolute value is its weight. This
+    follows from exp(±a f) = cosh a ± f sinh a; the thesis gives no formula. A leaf that no stump
+    improves gets the value 1 or -1 of lower loss. After each layer, a is fitted again to the whole
+    tree, so that no layer raises the loss. If no split lowers the loss, the tree has one leaf.
     """
 
     def __init__(
@@ -85,7 +92,7 @@ class RebelClassifier(BoostingClassifier):
     loss.
 
     A ``"localized_similarity"`` measures how much closer a record is to one training row than to
-    another row, or than a given distance. Hence a committee can be interpreted as comparisons with
+    another row, or than a given distance. Hence predictions can be explained by comparisons with
     training rows (chapter 5). Each round divides the rows into two groups along the leading
     eigenvector of their gradients. The round then selects the row that separates best from all
     others. The candidates are this row alone, and its pairs with the nearest rows of the opposite
@@ -116,7 +123,7 @@ class RebelClassifier(BoostingClassifier):
     max_depth
         Layers of a tree; 1 is a stump. The thesis uses 1 to 4.
     max_bins
-        Trees: bins per feature, at most 255, missing values aside.
+        Trees: bins per feature, at most 255, without the bin of missing values.
     max_features
         Trees: share of the features that are available to a tree. None: all features if there are
         at most 20, half of them if there are fewer than 300, else a fifth.
@@ -173,7 +180,8 @@ class RebelClassifier(BoostingClassifier):
       similarities have a test error of 60 % with the soft sums alone, and 8 % after three Newton
       steps.
     - Equal rows are merged.
-    - The reach of a single row is half the squared distance to its nearest neighbour.
+    - The similarity to a single row falls to 0 at half the squared distance to its nearest
+      neighbour.
     - Missing values are replaced by the mean of the column.
     - At most 50 pairs are tried. A round costs about as much as 50 passes over the rows.
 
@@ -198,9 +206,9 @@ class RebelClassifier(BoostingClassifier):
 
     _constraints: ClassVar[Mapping[str, Sequence[Constraint]]] = {
         "cost_matrix": [ARRAY_LIKE, NONE],
-        "smoothing": [number("[0, inf)")],
-        "max_depth": [integer("[1, 15]")],
-        "refinements": [integer("[0, inf)")],
+        "smoothing": [number_in("[0, inf)")],
+        "max_depth": [integer_in("[1, 15]")],
+        "refinements": [integer_in("[0, inf)")],
         "standardize": [BOOLEAN],
     }
 

@@ -27,7 +27,7 @@ from streamboost.trees.grower import Grower
 
 __all__ = [
     "SimilarityAlgorithm",
-    "most_isolated_point",
+    "best_point_to_separate",
     "refine_coefficients",
     "split_points_in_two",
 ]
@@ -39,7 +39,7 @@ _SIGN_ROUNDS = 20
 
 @dataclass(slots=True)
 class _DistinctRowState(CoupledState):
-    """State of the U distinct rows, whose weights are the sums over the equal rows.
+    """State of the U distinct training rows; the weight of each is the sum over its equal rows.
 
     `points` (U, D) are the coordinates of the distinct rows.
     """
@@ -55,7 +55,8 @@ class SimilarityAlgorithm(CoupledAlgorithm):
     (The thesis uses sums over the sign of f, which can raise the loss, as f is not ±1 here.) The
     bound is far above the loss if |f| is small, as for most points in many dimensions. Hence
     `refinements` Newton steps on the loss follow. Learners are compared by the decrease of the loss
-    that Newton's method predicts, sum_k slope_k^2 / (2 curvature_k).
+    that Newton's method predicts, sum_k slope_k^2 / (2 curvature_k), from the loss's first and
+    second derivatives by each coefficient.
     """
 
     family = "rebel similarity"
@@ -94,7 +95,7 @@ class SimilarityAlgorithm(CoupledAlgorithm):
         return super().base_scores(data, committee)
 
     def empty_learners(self, data: TrainingData) -> SimilarityEnsemble:
-        """Return similarities without rounds, in the coordinates that `base_scores` has set."""
+        """Return an ensemble without similarities, in the coordinates set by `base_scores`."""
         return SimilarityEnsemble.empty(self._coordinates, len(data.classes))
 
     def initial_state(
@@ -105,16 +106,16 @@ class SimilarityAlgorithm(CoupledAlgorithm):
             self._coordinates(data.X), axis=0, return_index=True, return_inverse=True
         )
         K = len(data.classes)
-        mass = np.zeros((len(points), K))
-        np.add.at(mass, (place.ravel(), data.y), data.weight)
+        class_weight = np.zeros((len(points), K))
+        np.add.at(class_weight, (place.ravel(), data.y), data.weight)
         with np.errstate(divide="ignore"):
-            log_plus, log_minus = (np.log(mass @ c) for c in self._costs.subcosts(K))
+            log_plus, log_minus = (np.log(class_weight @ c) for c in self._costs.subcosts(K))
         return _DistinctRowState(
             scores[first], log_plus, log_minus, float(data.weight.sum()), points
         )
 
     def grow_round(self, state: _DistinctRowState, grower: Grower) -> list[SimilarityLearner]:
-        """Return a list of one similarity, or an empty list if none lowers the loss."""
+        """Return a list of one similarity, or an empty list if no similarity lowers the loss."""
         plus, minus = state.weights()
         search = _SimilaritySearch(state.points, plus - minus, plus + minus)
         extra = self._smoothing * float(search.total.mean())
@@ -181,8 +182,8 @@ class _CandidateSimilarity:
     ) -> float:
         """Return the loss after adding this candidate, as Newton's method predicts it.
 
-        If not `by_newton`, return an upper bound of the loss instead. `present_loss` (K,) is that
-        of each class. `smoothing` is as in `optimal_coefficients`.
+        If not `by_newton`, return an upper bound of the loss instead. `present_loss` (K,) is the
+        loss of each class now. `smoothing` is as in `optimal_coefficients`.
         """
         if not by_newton:
             a = optimal_coefficients(present_loss, self.slope, smoothing)
@@ -195,14 +196,17 @@ class _CandidateSimilarity:
 class _SimilaritySearch:
     """Search for the similarity of one round that lowers the loss most (section 5.4).
 
-    `points` are (U, D). `pull` is w+ - w- and `mass` is w+ + w- of each point and class, (U, K).
+    `points` are (U, D). `weight_difference` is w+ - w-, and `weight_sum` is w+ + w-, of each point
+    and class, (U, K). These are the weights of `CoupledState.weights`.
     """
 
-    def __init__(self, points: np.ndarray, pull: np.ndarray, mass: np.ndarray) -> None:
+    def __init__(
+        self, points: np.ndarray, weight_difference: np.ndarray, weight_sum: np.ndarray
+    ) -> None:
         self._points = points
-        self._pull = pull
-        self._mass = mass
-        self.total = mass.sum(axis=0)
+        self._weight_difference = weight_difference
+        self._weight_sum = weight_sum
+        self.total = weight_sum.sum(axis=0)
 
     def best_candidate(self, *, by_newton: bool, smoothing: float) -> _CandidateSimilarity:
         """Return the candidate with the least `loss_after_adding`; ties go to the first."""
@@ -216,8 +220,8 @@ class _SimilaritySearch:
         yield self._make_candidate([0], np.inf, np.zeros(n))  # 0: the constant
         if n == 1:
             return
-        group = split_points_in_two(self._pull, self.total)  # 1
-        i = most_isolated_point(self._pull, self.total)  # 2
+        group = split_points_in_two(self._weight_difference, self.total)  # 1
+        i = best_point_to_separate(self._weight_difference, self.total)  # 2
         near = self._squared_distances_from(i)
         yield self._make_candidate([i], float(np.delete(near, i).min()) / 2, near)  # 3
         left = group != group[i]
@@ -250,8 +254,8 @@ class _SimilaritySearch:
             squared_to_first,
             squared_to_second,
             reach,
-            self._pull,
-            self._mass,
+            self._weight_difference,
+            self._weight_sum,
             values,
             slope,
             curvature,
@@ -259,9 +263,10 @@ class _SimilaritySearch:
         return _CandidateSimilarity(points, reach, values, slope, curvature)
 
 
-def most_isolated_point(weight_difference: np.ndarray, total_weight: np.ndarray) -> int:
-    """Return the index of the point whose separation from all others lowers the loss most.
+def best_point_to_separate(weight_difference: np.ndarray, total_weight: np.ndarray) -> int:
+    """Return the index of the point that a learner best separates from all others.
 
+    With f = 1 at this point and -1 at the others, the learner lowers the loss most.
     `weight_difference` v = w+ - w- is (n, K), and `total_weight` (K,) is the sum of w+ + w- over
     the points. Point i minimises sum_k sqrt(total_weight_k^2 - D_k^2), with D = 2 v_i - sum_j v_j.
     """
@@ -275,7 +280,7 @@ def split_points_in_two(weight_difference: np.ndarray, total_weight: np.ndarray)
 
     This is the partition of section 5.3.
 
-    `weight_difference` (n, K) and `total_weight` (K,) are as in `most_isolated_point`. With
+    `weight_difference` (n, K) and `total_weight` (K,) are as in `best_point_to_separate`. With
     u_i = weight_difference_i / sqrt(total_weight), a learner f lowers the loss by at least half of
     |sum f_i u_i|^2. The relaxed maximum of this sum is the leading eigenvector of the (K, K) Gram
     matrix of the u_i. The signs b of the relaxed solution are not optimal, contrary to the thesis.

@@ -18,7 +18,7 @@ from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.tree import Tree
 
-__all__ = ["FARTHEST", "SimplexAlgorithm", "SimplexClassifier", "SimplexState", "codewords"]
+__all__ = ["FARTHEST", "SimplexAlgorithm", "SimplexClassifier", "SimplexState", "simplex_codewords"]
 
 FARTHEST = 4.0
 """Bound of a step, as the logarithm of its factor on a row's risk.
@@ -26,7 +26,7 @@ FARTHEST = 4.0
 The optimal step of a pure tree would be infinite."""
 
 
-def codewords(n_classes: int) -> np.ndarray:
+def simplex_codewords(n_classes: int) -> np.ndarray:
     """Return the codewords of K classes, float64 (K, K-1): unit vectors at equal angles.
 
     The scalar product of each two codewords is -1/(K-1).
@@ -34,7 +34,7 @@ def codewords(n_classes: int) -> np.ndarray:
     The paper constructs the codewords recursively; here they have a closed form. Coordinate j
     separates class j from the later classes.
 
-    >>> codewords(3).round(3)
+    >>> simplex_codewords(3).round(3)
     array([[ 1.   ,  0.   ],
            [-0.5  ,  0.866],
            [-0.5  , -0.866]])

@@ -61,10 +61,11 @@ class AOSOLogitBoostClassifier(NewtonTreesClassifier):
     """Multi-class LogitBoost with one tree per round, each node along its own pair of classes.
 
     (Sun, Reid and Zhou, 2014, section 4.) In each node, class a has the largest sum G of negative
-    gradients r - p. Class b has the largest (G_a - G_b)^2 / (H_aa + H_bb - 2 H_ab) against class a
-    (their equation 33). The split of the node maximises the Newton gain of the log loss, with equal
-    and opposite changes of F_a and F_b (equation 30). Hence two numbers per row are sufficient for
-    all classes. Probabilities are softmax(F).
+    gradients r - p, with r = 1 for the row's class, else 0, and p the probabilities. Class b has
+    the largest (G_a - G_b)^2 / (H_aa + H_bb - 2 H_ab) against class a (their equation 33). The
+    split of the node maximises the Newton gain of the log loss, with equal and opposite changes of
+    F_a and F_b (equation 30). Hence two numbers per row are sufficient for all classes.
+    Probabilities are softmax(F).
 
     Parameters
     ----------

@@ -89,11 +89,12 @@ def _unnormalised_probabilities(scores: np.ndarray) -> np.ndarray:
 class KLogitBoostClassifier(NewtonTreesClassifier):
     """Multi-class LogitBoost without the sum-to-one constraint: one vector tree per round.
 
-    (Sun, Reid and Zhou, 2014, section 6.) With the link p_k = exp(F_k - 1), the loss
-    sum_k p_k - F_c has the gradient p - r and the diagonal Hessian p. In each leaf, all K classes
-    are fitted independently by G_k / (sum p_k + λ). A split maximises sum_k G_k^2 / (sum p_k + λ).
-    In the paper, K-LogitBoost converges more slowly than AOSO. A histogram has 2K numbers per bin,
-    so that the cost of a tree grows with K.
+    (Sun, Reid and Zhou, 2014, section 6.) With the link p_k = exp(F_k - 1), the loss sum_k p_k -
+    F_c of a row of class c has the gradient p - r and the diagonal Hessian p; r_c is 1, and other
+    r_k are 0. In each leaf, all K classes are fitted independently by G_k / (sum p_k + λ), with G_k
+    the sum of r_k - p_k. A split maximises sum_k G_k^2 / (sum p_k + λ). In the paper, K-LogitBoost
+    converges more slowly than AOSO. A histogram has 2K numbers per bin, so that the cost of a tree
+    grows with K.
 
     The p need not sum to one; `predict_proba` gives p / sum p = softmax(F).
 

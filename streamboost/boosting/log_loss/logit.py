@@ -21,7 +21,7 @@ __all__ = ["LogitBoostClassifier", "TreePerClassAlgorithm"]
 class TreePerClassAlgorithm(SoftmaxAlgorithm):
     """Base class of algorithms whose trees have scalar leaf steps.
 
-    A tree adds a multiple of one fixed K-vector, its direction, to the scores.
+    Each leaf of a tree adds a multiple of the same K-vector, the tree's direction, to the scores.
     """
 
     def grow_tree(

@@ -30,7 +30,7 @@ from streamboost.kernels.growing.sketch import (
 from streamboost.trees.grower import HistogramPool
 from streamboost.trees.sums import AllReduce, ThreadAllReduce
 
-__all__ = ["ShardTrainer", "run_in_threads"]
+__all__ = ["ShardTrainer", "multithreaded_tree_grower"]
 
 _LEAVES_PER_TURN = 8
 """Number of leaves that all shards split before their sums are exchanged.
@@ -41,27 +41,28 @@ A tree of 80 leaves takes 14 turns, and a tenth of its splits are unused."""
 class ShardTrainer:
     """Trainer of SketchLogitBoost on one shard of the rows, together with the other shards.
 
-    Each shard has its own object, and all shards get equal trees. `limits` (1,) LIMITS are in the
-    same unit as the weights of `rows`. `rate` is the learning rate, and `clamp` the bound of a
-    Newton step. `total` sums arrays over all shards. `n_adds` counts the additions to histograms.
+    Each shard has its own object, and all shards get equal trees. `binned` are the rows of this
+    shard as bin indices, and `limits` (1,) LIMITS are in the same unit as the weights of `rows`.
+    `max_step` is the bound of a Newton step. `all_reduce` sums arrays over all shards. `n_adds`
+    counts the additions to histograms.
     """
 
     def __init__(
         self,
         rows: SketchRows,
-        coded: BinnedData,
+        binned: BinnedData,
         limits: np.ndarray,
-        rate: float,
-        clamp: float,
-        total: AllReduce,
+        learning_rate: float,
+        max_step: float,
+        all_reduce: AllReduce,
     ) -> None:
         self.n_adds = 0
         self._rows = rows
-        self._coded = coded
+        self._binned = binned
         self._limits = limits
-        self._rate = rate
-        self._clamp = clamp
-        self._total = total
+        self._learning_rate = learning_rate
+        self._max_step = max_step
+        self._all_reduce = all_reduce
         self._histograms = HistogramPool()
         n, channels = len(rows.y), int(limits["channels"][0])
         self._work = RoundWorkspace(
@@ -93,12 +94,12 @@ class ShardTrainer:
         is_unpacked = limits["kind"][0] != NEWTON
         bounds = np.empty(2, dtype=np.int64)
         shards.update_and_bound_gradients(rows, direction, work, bounds)
-        self._total.sum_over_shards(bounds)
+        self._all_reduce.sum_over_shards(bounds)
         scale_g, scale_h = shards.quantize_gradients(rows, work, bounds, is_unpacked)
         l2 = float(limits["l2"][0])
         limits["min_child"] = max(1.0, float(limits["min_child"][0]) * scale_h)
         limits["l2"] = l2 * scale_h
-        columns, joint = select_features(self._coded, features, is_unpacked)
+        columns, joint = select_features(self._binned, features, is_unpacked)
         n_rows = write_sampled_rows_first(is_sampled, work.order)
         trained, rest = work.order[:n_rows], work.order[n_rows:]
         tree, growing = self._grow_tree_on_all_shards(limits, columns, joint, trained)
@@ -106,7 +107,7 @@ class ShardTrainer:
         n_sets = int(columns.categorical[tree["feature"][tree["left"] >= 0]].sum())
         told = np.zeros(size + n_sets * CODES, dtype=np.int64)
         shards.count_node_rows(tree, size, columns, trained, told)
-        self._total.sum_over_shards(told)
+        self._all_reduce.sum_over_shards(told)
         shards.partition_unsampled_rows(tree, size, columns, told, rest, growing)
         n_classes = rows.probabilities.shape[1]
         flat = np.empty(n_leaves * (2 * n_classes + 1), dtype=np.int64)
@@ -115,9 +116,9 @@ class ShardTrainer:
         shards.write_row_leaves_and_leaf_sums(
             tree, size, columns, worth, rows, is_sampled, trained, rest, ends, sums, weights
         )
-        self._total.sum_over_shards(flat)
+        self._all_reduce.sum_over_shards(flat)
         values = np.empty((n_leaves, n_classes), dtype=np.float32)
-        shards.write_leaf_values(rows, sums, l2, self._clamp, self._rate, values)
+        shards.write_leaf_values(rows, sums, l2, self._max_step, self._learning_rate, values)
         return tree, values, weights
 
     def _grow_tree_on_all_shards(
@@ -155,14 +156,14 @@ class ShardTrainer:
         n_sums = start_growth(*given)
         while n_sums >= 0:
             if n_sums:
-                self._total.sum_over_shards(growth.sums[:n_sums])
+                self._all_reduce.sum_over_shards(growth.sums[:n_sums])
             n_sums = continue_growth(*given)
         self.n_adds += int(growth.size[3])
         return growth.tree[: growth.size[1]], growing
 
 
 @contextmanager
-def run_in_threads(
+def multithreaded_tree_grower(
     trainers: Sequence[ShardTrainer], shard_slices: Sequence[slice], all_reduce: ThreadAllReduce
 ) -> Iterator[Callable[[RandomDraws], GrownTrees]]:
     """Yield a function that grows one tree for each round of the random draws passed to it.

@@ -13,10 +13,11 @@ class SketchLogitBoostClassifier(SketchLogitBoost, LogLossClassifier):  # type: 
     """Multi-class LogitBoost with one tree per round, split along a random direction u.
 
     Each round draws u, a centred vector over the classes. The tree's splits maximise the Newton
-    gain of the log loss along u (gradient u_y - u.p, Hessian sum u_k^2 p_k - (u.p)^2). Each leaf
-    has the diagonal Newton step in all K classes, centred and clamped to ±4. One histogram is
-    sufficient for any number of classes. Sketching the class gradients was introduced by
-    SketchBoost (Iosipoi and Vakhrushev, 2022); the single Newton direction and the leaf are new.
+    gain of the log loss along u (negative gradient u_y - u.p, Hessian sum u_k^2 p_k - (u.p)^2, for
+    a row of class y with probabilities p). Each leaf has the diagonal Newton step in all K classes,
+    centred and clamped to ±4. One histogram is sufficient for any number of classes. Sketching the
+    class gradients was introduced by SketchBoost (Iosipoi and Vakhrushev, 2022); the single Newton
+    direction and the leaf are new.
 
     Parameters
     ----------

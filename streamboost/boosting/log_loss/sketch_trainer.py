@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from streamboost.boosting.committee_trainer import CommitteeTrainer
-from streamboost.boosting.log_loss.sharded import ShardTrainer, run_in_threads
+from streamboost.boosting.log_loss.sharded import ShardTrainer, multithreaded_tree_grower
 from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm
 from streamboost.boosting.loop import Algorithm, BoostingParameters, RoundSampler
 from streamboost.boosting.training_data import TrainingData
@@ -97,7 +97,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
             for n_next, features, chosen in sampling.draw_batches(
                 n_rounds, max(1, _ROWS_A_CALL // n)
             ):
-                directions = class_directions(n_next, n_classes, sampling.rng)
+                directions = draw_class_directions(n_next, n_classes, sampling.rng)
                 grown = grown_of(RandomDraws(directions, features, chosen))
                 weights = grown.weights / (state.scale * lot)
                 builder.append_rounds(grown.nodes, grown.sizes, grown.values, weights)
@@ -111,11 +111,11 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         If training is distributed, the function grows the trees together with the other shards.
         Else it uses up to `n_jobs` threads if there are enough rows.
         """
-        n, coded, shard = len(rows.y), sampling.grow.coded, sampling.shard
+        n, binned, shard = len(rows.y), sampling.grow.binned, sampling.shard
         n_threads = min(self._n_jobs, n // _ROWS_A_THREAD)
         given = limits, self._learning_rate, CLAMP
         if shard is not None:
-            rounds = ShardTrainer(rows, coded, *given, shard.total)
+            rounds = ShardTrainer(rows, binned, *given, shard.all_reduce)
             yield rounds
             sampling.grow.n_adds += rounds.n_adds
         elif n_threads > 1:
@@ -123,11 +123,11 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
             cuts = [slice(n * i // n_threads, n * (i + 1) // n_threads) for i in range(n_threads)]
             of_each = [
                 ShardTrainer(
-                    rows.slice_rows(at), coded.slice_rows(at), *given, all_reduce.for_thread(i)
+                    rows.slice_rows(at), binned.slice_rows(at), *given, all_reduce.for_thread(i)
                 )
                 for i, at in enumerate(cuts)
             ]
-            with run_in_threads(of_each, cuts, all_reduce) as grow:
+            with multithreaded_tree_grower(of_each, cuts, all_reduce) as grow:
                 yield grow
             sampling.grow.n_adds += sum(rounds.n_adds for rounds in of_each)
         else:
@@ -149,7 +149,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
             rows, grower, draws.features, most, int(limits["channels"][0])
         )
         grower.n_adds += boost_rounds(
-            grower.coded, rows, draws, limits, self._learning_rate, CLAMP, work, grown
+            grower.binned, rows, draws, limits, self._learning_rate, CLAMP, work, grown
         )
         n_nodes = int(grown.sizes.sum())
         n_leaves = (n_nodes + n) // 2  # each tree has one more than it has inner nodes
@@ -161,7 +161,7 @@ def _allocate_round_workspace(
     rows: SketchRows, grower: Grower, features: np.ndarray, max_leaves: int, channels: int
 ) -> RoundWorkspace:
     n, n_classes = rows.probabilities.shape
-    widths = (grower.coded.n_bins + grower.coded.missing)[features].sum(axis=1)
+    widths = (grower.binned.n_bins + grower.binned.missing)[features].sum(axis=1)
     return RoundWorkspace(
         np.empty(n, dtype=np.uint32),
         np.empty(n, dtype=np.float32),
@@ -173,7 +173,9 @@ def _allocate_round_workspace(
     )
 
 
-def class_directions(n_directions: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
+def draw_class_directions(
+    n_directions: int, n_classes: int, rng: np.random.Generator
+) -> np.ndarray:
     """Draw `n_directions` random directions, vectors over the classes: float32 (n_directions, K).
 
     The entries of a direction sum to 0, and the largest entry is ±1.

@@ -34,7 +34,7 @@ _STILL = 1e-4  # least change of a score by a tree without a split; otherwise th
 
 @dataclass(slots=True)
 class RowState:
-    """Training rows with their scores and probabilities, float32 (n, K) each."""
+    """Training rows with their class scores and class probabilities, float32 (n, K) each."""
 
     y: np.ndarray
     weight: np.ndarray

@@ -13,7 +13,7 @@ from streamboost.boosting.constraints import (
     DICTIONARY,
     NONE,
     Constraint,
-    number,
+    number_in,
     one_of,
 )
 from streamboost.boosting.loop import Algorithm
@@ -52,8 +52,8 @@ class _AdaBoostA(VotingTreeAlgorithm):
     ) -> VoteState:
         """Return the state of all rows, with the logarithms of their initial weights and costs."""
         state = super().initial_state(data, scores, rng)
-        state.log_shape = self._log_initial_weight_of_each_row(data)
-        state.log_cost = (
+        state.log_growing_weights = self._log_initial_weight_of_each_row(data)
+        state.log_error_weights = (
             _log_of_row_weights("cost", self._cost_of_each_row(data))
             if self._cost is not None
             else None
@@ -103,10 +103,11 @@ def log_zipf_weights(age: np.ndarray, n_records: np.ndarray) -> np.ndarray:
 
 def _values_of_training_rows(values: Any, data: TrainingData) -> np.ndarray:
     values = np.asarray(values, dtype=np.float64)
-    return values if data.places is None else np.asarray(values[data.places])
+    return values if data.row_indices is None else np.asarray(values[data.row_indices])
 
 
 def _log_of_row_weights(name: str, values: np.ndarray) -> np.ndarray:
+    """Return the log of `values` (n,); raise ConfigurationError with `name` if all values are 0."""
     if not values.any():
         raise ConfigurationError(
             f"{name} is 0 on all rows of positive weight: give one of them a positive number, or "
@@ -120,10 +121,11 @@ def _log_of_row_weights(name: str, values: np.ndarray) -> np.ndarray:
 class AdaBoostAClassifier(VotingClassifier):
     """AdaBoost with an initial distribution and costs of the rows (Duarte and Milidiú, 2007).
 
-    Two distributions depend on the votes f. Trees are grown under D, proportional to D1 exp(-y f).
-    Errors are counted under q, proportional to p exp(-y f). Let A be the share of q that the tree
-    predicts wrongly. The vote ln((1 - A) / A) / 2 minimises sum p exp(-y f) along the tree, a bound
-    of the error weighted by p. D1 only affects which tree is grown.
+    Two distributions depend on the votes f; y is the class of a row, 1 or -1. Trees are grown under
+    D, proportional to D1 exp(-y f). Errors are counted under q, proportional to p exp(-y f). Let A
+    be the share of q that the tree predicts wrongly. The vote ln((1 - A) / A) / 2 minimises sum p
+    exp(-y f) along the tree, a bound of the error weighted by p. D1 only affects which tree is
+    grown.
 
     The paper writes q as D p / D1, which is equal if D1 > 0 and undefined if D1 is 0. The paper's
     formulas use both D1 and its unnormalized weights, which give equal votes, as constants cancel.
@@ -205,7 +207,7 @@ class AdaBoostAClassifier(VotingClassifier):
 
     _constraints: ClassVar[Mapping[str, Sequence[Constraint]]] = {
         "initial_distribution": [one_of("uniform", "geometric", "zipf"), ARRAY_LIKE],
-        "half_life": [number("(0, inf)"), NONE],
+        "half_life": [number_in("(0, inf)"), NONE],
         "cost": [DICTIONARY, ARRAY_LIKE, NONE],
     }
 

@@ -9,12 +9,18 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from streamboost.boosting.committee import Model
-from streamboost.boosting.constraints import NONE, Constraint, has_methods, number, one_of
+from streamboost.boosting.constraints import (
+    NONE,
+    Constraint,
+    number_in,
+    object_with_methods,
+    one_of,
+)
 from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.reweighting.gamble_round import GambleAlgorithm
 from streamboost.boosting.reweighting.gamble_step import LEAST_WEIGHT, Step
 from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
-from streamboost.boosting.training_data import apply_class_weight, training_data
+from streamboost.boosting.training_data import apply_class_weight, make_training_data
 from streamboost.errors import ConfigurationError
 
 __all__ = ["GambleClassifier"]
@@ -142,8 +148,8 @@ class GambleClassifier(ClassWeightClassifier):
 
     _constraints: ClassVar[Mapping[str, Sequence[Constraint]]] = {
         "step": [one_of("paper", "scaled", "line", "exact"), NONE],
-        "weight_floor": [number("[0, 1)")],
-        "weak_learner": [has_methods("fit", "predict"), NONE],
+        "weight_floor": [number_in("[0, 1)")],
+        "weak_learner": [object_with_methods("fit", "predict"), NONE],
     }
 
     step: Step | None = None
@@ -165,7 +171,7 @@ class GambleClassifier(ClassWeightClassifier):
         from streamboost.boosting.reweighting.regressors import boost_regressor
 
         self._categorical_mask(X)
-        data = training_data(X, y, apply_class_weight(self.class_weight, y, weight), None)
+        data = make_training_data(X, y, apply_class_weight(self.class_weight, y, weight), None)
         data, held = self._split_off_validation_set(data, self.random_state)
         self.regressors_ = boost_regressor(
             self.weak_learner,

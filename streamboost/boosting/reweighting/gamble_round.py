@@ -64,7 +64,7 @@ class GambleAlgorithm(Algorithm):
         return ExponentialState(data.y, data.weight, own, K)
 
     def row_weights(self, state: ExponentialState) -> np.ndarray:
-        """Return the weight per record of each row, float64 (n,)."""
+        """Return the weight of one record of each row, float64 (n,)."""
         weight = state.record_weights()
         return np.maximum(weight, self._floor) if len(state.present) > 2 else weight
 

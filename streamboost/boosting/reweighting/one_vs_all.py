@@ -22,17 +22,17 @@ __all__ = ["OneVsAllAdaBoostClassifier"]
 class _OneVsAllState:
     """State of K binary problems: each class against all other classes.
 
-    `problems` maps a class index to the state of its booster. `grown` lists the class of each tree
-    of the last round.
+    `problems` maps a class index to the state of its booster. `last_classes` has the class of each
+    tree of the last round.
     """
 
     n_classes: int
     problems: dict[int, Any]
-    grown: list[int] = field(default_factory=list)
+    last_classes: list[int] = field(default_factory=list)
 
 
 class _OneVsAll(Algorithm):
-    """Algorithm that grows a binary tree for each class in each round."""
+    """Algorithm that grows one binary tree for each class, against all others, in each round."""
 
     family = "one against all"
     link = "sigmoid"
@@ -78,7 +78,7 @@ class _OneVsAll(Algorithm):
     def grow_round(self, state: _OneVsAllState, grower: Grower) -> list[Tree]:
         """Return one tree of each problem, with values in the column of its class."""
         trees: list[Tree] = []
-        state.grown = []
+        state.last_classes = []
         for k, problem in state.problems.items():
             for tree in self._booster.grow_round(problem, grower):
                 if state.n_classes > 2:
@@ -86,12 +86,12 @@ class _OneVsAll(Algorithm):
                     values[:, k] = tree.values[:, 1]
                     tree.values = values
                 trees.append(tree)
-                state.grown.append(k)
+                state.last_classes.append(k)
         return trees
 
     def update_state(self, state: _OneVsAllState, trees: Sequence[Tree]) -> None:
         """Add the values of the round's trees to the scores of their problems."""
-        for k, tree in zip(state.grown, trees, strict=True):
+        for k, tree in zip(state.last_classes, trees, strict=True):
             problem: ExponentialState = state.problems[k]
             f = tree.values[tree.leaf_indices(len(problem.y)), k]
             problem.own_score += np.where(problem.y == 1, f, -f)

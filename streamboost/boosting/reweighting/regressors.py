@@ -24,10 +24,11 @@ _NOTHING = 1e-12  # length of a step below which the training ends
 
 
 @dataclass(frozen=True, slots=True)
-class _FittedRound:
-    """Regressors of one round, for y and for y^2, and the factor `length` of their step.
+class _RegressorRound:
+    """Regressors of one round, for the coded labels y and for y^2, and the factor of their step.
 
-    `of_square` is None if the estimate of y^2 follows from that of y.
+    `of_square` is None if the estimate of y^2 follows from that of y. The step is multiplied by
+    `length`.
     """
 
     of_y: Any
@@ -35,7 +36,7 @@ class _FittedRound:
     length: float = 1.0
 
     def score_increments(self, X: np.ndarray, n_classes: int) -> np.ndarray:
-        """Return the numbers that this round adds to the scores of the rows `X`, (n, K)."""
+        """Return the changes of the scores of the rows `X` by this round, (n, K)."""
         K = n_classes
         g = np.clip(self.of_y.predict(X), -1.0 / (K - 1), 1.0)
         if self.of_square is None:
@@ -58,7 +59,7 @@ class BoostedRegressors:
     """
 
     n_classes: int
-    rounds: Sequence[_FittedRound]
+    rounds: Sequence[_RegressorRound]
 
     def class_scores(self, X: np.ndarray) -> np.ndarray:
         """Return the scores F, float64 (n, K), of `X` (n, D)."""
@@ -122,7 +123,7 @@ def boost_regressor(
     coded[rows, data.y] = 1.0
     own = np.zeros(len(X))
     least = weight_floor if K > 2 else 0.0
-    rounds: list[_FittedRound] = []
+    rounds: list[_RegressorRound] = []
     if held_out is not None:
         held_out.set_initial_scores(np.zeros(K), None, max(K - 1, 1))
     for _ in range(n_estimators if K > 1 else 0):
@@ -145,10 +146,10 @@ def boost_regressor(
 
 def _fit_regressors_of_round(
     weak_learner: Any, X: np.ndarray, targets: np.ndarray, weight: np.ndarray, seed: int
-) -> _FittedRound:
+) -> _RegressorRound:
     """Fit clones of the regressor to `targets` (n, K), and to their squares if needed."""
     # For two classes y^2 is always 1, and so is the formula that replaces its estimate.
-    once = targets.shape[1] == 2 or _has_square_from_same_fit(weak_learner)
+    once = targets.shape[1] == 2 or _determines_estimate_of_square(weak_learner)
     fitted = []
     for target in [targets] if once else [targets, targets**2]:
         regressor = clone(weak_learner)
@@ -156,7 +157,7 @@ def _fit_regressors_of_round(
         if not get_tags(regressor).target_tags.multi_output:
             regressor = MultiOutputRegressor(regressor)
         fitted.append(regressor.fit(X, target, sample_weight=weight))
-    return _FittedRound(*fitted) if len(fitted) == 2 else _FittedRound(fitted[0], None)
+    return _RegressorRound(*fitted) if len(fitted) == 2 else _RegressorRound(fitted[0], None)
 
 
 def _names_of_seed_parameters(regressor: Any) -> list[str]:
@@ -165,8 +166,8 @@ def _names_of_seed_parameters(regressor: Any) -> list[str]:
     return [name for name in names if name.split("__")[-1] == "random_state"]
 
 
-def _has_square_from_same_fit(weak_learner: Any) -> bool:
-    """Return True if the regressor's estimate of y^2 can be computed from its estimate of y.
+def _determines_estimate_of_square(weak_learner: Any) -> bool:
+    """Return True if the estimate of y^2 follows from the regressor's estimate of y.
 
     This is possible for a least-squares tree without pruning (Theorem 2 and Corollary 1): the
     estimate of y^2 is (K-2)/(K-1) times that of y, plus 1/(K-1).

@@ -28,7 +28,7 @@ class ExponentialState:
     n_records
         s, float64 (n,): the number of records that each row represents.
     own_score
-        V, float64 (n,): the score of the row's own class, divided by the loss's temperature.
+        V, float64 (n,): the score of the row's class, divided by the temperature of the loss.
     n_classes
         K.
     ended
@@ -66,7 +66,7 @@ class ExponentialState:
         )
 
     def add_tree(self, tree: Tree, temperature: float) -> None:
-        """Add the leaf values of a tree to the scores of the rows' own classes."""
+        """Add a tree's leaf values, over `temperature`, to the scores of the rows' own classes."""
         self.own_score += tree.values[tree.leaf_indices(len(self.y)), self.y] / temperature
 
 

@@ -143,4 +143,4 @@ class AdaBoostM1Classifier(VotingClassifier):
     _no_probabilities_reason = "gives votes and no probabilities: use SammeClassifier for those"
 
     def _create_algorithm(self) -> Algorithm:
-        return VotingTreeAlgorithm(self.learning_rate, self.criterion, beats_guessing=False)
+        return VotingTreeAlgorithm(self.learning_rate, self.criterion, is_samme=False)

@@ -28,26 +28,24 @@ _LEVEL = 1e-6  # margin over chance, as a tree grown twice equals chance up to f
 class VoteState(ExponentialState):
     """Training rows of voting trees, with weights for growing trees and for their error rates.
 
-    Parameters
-    ----------
-    log_shape
+    Parameters ---------- log_growing_weights
         Logarithm of the initial distribution for growing trees, float64 (n,); None: uniform.
-    log_cost
+    log_error_weights
         Logarithm of the initial distribution for counting errors, float64 (n,); None: uniform.
-    unused
+    is_before_first_tree
         True until the first tree has voted.
     """
 
-    log_shape: np.ndarray | None = None
-    log_cost: np.ndarray | None = None
-    unused: bool = True
+    log_growing_weights: np.ndarray | None = None
+    log_error_weights: np.ndarray | None = None
+    is_before_first_tree: bool = True
 
     def error_rate(self, predictions: np.ndarray) -> float:
         """Return the share of the total weight on rows whose prediction is wrong.
 
         `predictions` (n,) are class indices.
         """
-        cost = self.record_weights(self.log_cost) * self.n_records
+        cost = self.record_weights(self.log_error_weights) * self.n_records
         total = float(cost.sum())
         return float(cost[predictions != self.y].sum()) / total if total > 0 else 1.0
 
@@ -63,15 +61,15 @@ class VotingTreeAlgorithm(Algorithm):
     family = "votes"
 
     def __init__(
-        self, learning_rate: float, criterion: Criterion = "gini", *, beats_guessing: bool = True
+        self, learning_rate: float, criterion: Criterion = "gini", *, is_samme: bool = True
     ) -> None:
-        """Set the parameters, and the bound that the error rate of a tree must not reach.
+        """Set the parameters; `is_samme` selects SAMME's vote, else AdaBoost.M1's.
 
-        The bound is 1 - 1/K if `beats_guessing` (SAMME), else 1/2 (AdaBoost.M1).
+        A tree must have an error rate below 1 - 1/K for SAMME, and below 1/2 for AdaBoost.M1.
         """
         self._learning_rate = learning_rate
         self._kind = CRITERIA[criterion]
-        self._beats_guessing = beats_guessing
+        self._is_samme = is_samme
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return the initial scores (K,), or the base scores of the committee."""
@@ -82,11 +80,13 @@ class VotingTreeAlgorithm(Algorithm):
     ) -> VoteState:
         """Create the state of the training rows from their `scores` (n, K)."""
         own = scores[np.arange(len(data.y)), data.y]
-        return VoteState(data.y, data.weight, own, len(data.classes), unused=not bool(own.any()))
+        return VoteState(
+            data.y, data.weight, own, len(data.classes), is_before_first_tree=not bool(own.any())
+        )
 
     def row_weights(self, state: VoteState) -> np.ndarray:
         """Return the weight of one record of each row for growing a tree, float64 (n,)."""
-        return state.record_weights(state.log_shape)
+        return state.record_weights(state.log_growing_weights)
 
     def grow_round(self, state: VoteState, grower: Grower) -> list[Tree]:
         """Return a list of one tree with its vote, or an empty list if no tree beats chance."""
@@ -94,17 +94,21 @@ class VotingTreeAlgorithm(Algorithm):
         if state.ended or n_present < 2:
             return []
         guess = 1.0 - 1.0 / n_present
-        chance = guess if self._beats_guessing else 0.5
-        tree, answer, wrong = self._grow_tree_with_error_rate(state, grower, state.log_shape)
+        chance = guess if self._is_samme else 0.5
+        tree, answer, wrong = self._grow_tree_with_error_rate(
+            state, grower, state.log_growing_weights
+        )
         if wrong >= chance - _LEVEL:
             # Grow again with all rows and features, under the weights for counting errors.
             with grower.use_all_rows_and_features():
-                tree, answer, wrong = self._grow_tree_with_error_rate(state, grower, state.log_cost)
+                tree, answer, wrong = self._grow_tree_with_error_rate(
+                    state, grower, state.log_error_weights
+                )
         if wrong < chance - _LEVEL:
             error = max(wrong, _PERFECT)
             vote = self._learning_rate * np.log((1 - error) / error * chance / (1 - chance))
             state.ended = wrong <= _PERFECT
-        elif state.unused and wrong < guess - _LEVEL:
+        elif state.is_before_first_tree and wrong < guess - _LEVEL:
             vote, state.ended = 1.0, True  # a committee of this tree alone
         else:
             return []
@@ -129,7 +133,7 @@ class VotingTreeAlgorithm(Algorithm):
 
     def update_state(self, state: VoteState, trees: Sequence[Tree]) -> None:
         """Add the votes of the trees to the scores of all rows."""
-        state.unused = False
+        state.is_before_first_tree = False
         for tree in trees:
             state.add_tree(tree, 1.0)
 

@@ -7,8 +7,8 @@ from sklearn.datasets import load_wine
 from slow import seeds
 
 from streamboost import AdaBoostCostClassifier, CDMCBoostClassifier, GDMCBoostClassifier
-from streamboost.boosting.costs.cdmcboost import line_search
-from streamboost.boosting.costs.simplex import codewords
+from streamboost.boosting.costs.cdmcboost import minimize_exponential_sum
+from streamboost.boosting.costs.simplex import simplex_codewords
 
 EXACT = {"max_bins": 255}  # so few rows that each distinct value has a bin of its own
 
@@ -76,12 +76,12 @@ def test_two_classes_are_adaboost(estimator):
 
 def test_codewords_are_those_of_the_recursion():
     np.testing.assert_allclose(
-        codewords(3), [[1, 0], [-0.5, 0.866025], [-0.5, -0.866025]], atol=1e-6
+        simplex_codewords(3), [[1, 0], [-0.5, 0.866025], [-0.5, -0.866025]], atol=1e-6
     )
-    np.testing.assert_allclose(codewords(4)[2], [-0.333333, -0.471405, 0.816497], atol=1e-6)
+    np.testing.assert_allclose(simplex_codewords(4)[2], [-0.333333, -0.471405, 0.816497], atol=1e-6)
     for M in (2, 5, 9):
-        np.testing.assert_allclose(codewords(M), naive.codewords(M), atol=1e-12)
-        gram = codewords(M) @ codewords(M).T
+        np.testing.assert_allclose(simplex_codewords(M), naive.codewords(M), atol=1e-12)
+        gram = simplex_codewords(M) @ simplex_codewords(M).T
         np.testing.assert_allclose(gram, np.eye(M) - (1 - np.eye(M)) / (M - 1), atol=1e-12)
 
 
@@ -132,15 +132,15 @@ def test_the_bound_step_is_never_the_longer_one():
 def test_the_line_search_finds_the_minimum(seed):
     rng = np.random.default_rng(seed)
     mass, slope = rng.exponential(size=9), rng.standard_normal(9)
-    a = line_search(mass, slope)
+    a = minimize_exponential_sum(mass, slope)
     around = [(mass * np.exp((a + step) * slope)).sum() for step in (-1e-4, 0, 1e-4)]
     longest = 8 / np.abs(slope).max()
     assert min(around) == around[1] or abs(a) == longest
 
 
 def test_the_line_search_stops_where_there_is_no_minimum():
-    assert line_search(np.array([1.0, 0.0]), np.array([2.0, -2.0])) == -4
-    assert line_search(np.array([0.0, 0.0]), np.array([2.0, -2.0])) == 0
+    assert minimize_exponential_sum(np.array([1.0, 0.0]), np.array([2.0, -2.0])) == -4
+    assert minimize_exponential_sum(np.array([0.0, 0.0]), np.array([2.0, -2.0])) == 0
 
 
 def test_a_coordinate_without_a_tree_is_passed_over():

@@ -13,7 +13,7 @@ from slow import slow
 
 from streamboost import SketchLogitBoostClassifier
 from streamboost.boosting.log_loss import sharded, sketch_trainer
-from streamboost.boosting.training_data import total_class_weights, training_data
+from streamboost.boosting.training_data import make_training_data, total_class_weights
 from streamboost.trees.bins import Bins
 from streamboost.trees.sums import AllReduce, Shard, ThreadAllReduce, quantize_weights
 
@@ -49,7 +49,7 @@ def estimator(**settings):
 def in_shards(model, owner, weight, committee=None, n_shards=None, X=X, y=y):
     """Train with row i in shard `owner[i]`: a committee of each."""
     known = None if committee is None else committee.classes
-    whole = training_data(X, y, weight, known, model._categorical_mask(X))
+    whole = make_training_data(X, y, weight, known, model._categorical_mask(X))
     bins = Bins.fit(X, weight, model.max_bins, whole.categorical)
     n_shards = n_shards or owner.max() + 1
     together = ThreadAllReduce(n_shards)
@@ -146,7 +146,7 @@ def test_turns_are_far_fewer_than_leaves():
             turns.append(values.shape)
 
     shard = Shard(N, np.arange(N), Counted(1).for_thread(0))
-    data = replace(training_data(X, y, None, None), shard=shard)
+    data = replace(make_training_data(X, y, None, None), shard=shard)
     committee = model._boost_committee(data, 1, np.random.default_rng(3), None)
     assert len(committee.learners.values) == 80
     assert len([shape for shape in turns if len(shape) == 2]) <= 16
@@ -172,7 +172,7 @@ def test_threads_stop_early_where_one_does(monkeypatch):
 
 
 def test_few_rows_are_left_to_one_thread(monkeypatch):
-    monkeypatch.setattr(sketch_trainer, "run_in_threads", None)
+    monkeypatch.setattr(sketch_trainer, "multithreaded_tree_grower", None)
     assert sketch_trainer._ROWS_A_THREAD * 2 == 200_000
     estimator(n_jobs=2).fit(X, y)
 

@@ -34,7 +34,7 @@ def drawn(X, weight, K, seed, max_features, subsample):
     ((_, features, chosen),) = RoundSampler(grow, params, rng, weight).draw_batches(4, 4)
     chosen = chosen if len(chosen) else np.ones((4, len(X)), dtype=bool)
     features = np.broadcast_to(features, (4, features.shape[1]))
-    directions = sketch_trainer.class_directions(4, K, rng).astype(float)
+    directions = sketch_trainer.draw_class_directions(4, K, rng).astype(float)
     return list(zip(directions, features, chosen, strict=True))
 
 

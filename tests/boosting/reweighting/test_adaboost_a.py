@@ -53,13 +53,16 @@ def test_distributions_of_the_hand_worked_round():
     with np.errstate(divide="ignore"):
         state = VoteState(
             ((y + 1) // 2).astype(np.uint32), np.ones(5), np.zeros(5), 2,
-            log_shape=np.log(D1), log_cost=np.log(p),
+            log_growing_weights=np.log(D1), log_error_weights=np.log(p),
         )  # fmt: skip
     A = state.error_rate((h + 1) // 2)
     alpha = 0.5 * np.log((1 - A) / A)
     assert alpha == pytest.approx(0.693147, abs=1e-6)
     state.own_score += alpha * y * h
-    D2, q2 = state.record_weights(state.log_shape), state.record_weights(state.log_cost)
+    D2, q2 = (
+        state.record_weights(state.log_growing_weights),
+        state.record_weights(state.log_error_weights),
+    )
     np.testing.assert_allclose(
         D2 / D2.sum(), [0.210526, 0.631579, 0.105263, 0.052632, 0.0], atol=1e-6
     )

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from streamboost.boosting.log_loss.sketch_trainer import class_directions
+from streamboost.boosting.log_loss.sketch_trainer import draw_class_directions
 from streamboost.kernels.growing import steps
 
 
@@ -39,7 +39,7 @@ def advance(P, leaf, values, u, y, w):
 @pytest.mark.parametrize("K", [2, 3, 7, 26, 40])
 def test_probabilities_follow_the_leaves_and_gradients_are_the_loss_derivatives(K):
     rng, F, y, w, leaf, values = rows(0, K=K)
-    u, P = class_directions(1, K, rng)[0], naive.softmax(F.astype(float)).astype(np.float32)
+    u, P = draw_class_directions(1, K, rng)[0], naive.softmax(F.astype(float)).astype(np.float32)
     g, h, bounds = advance(P, leaf, values, u, y, w)
     F = F.astype(float) + values[leaf]
     np.testing.assert_allclose(P, naive.softmax(F), rtol=2e-5)
@@ -96,7 +96,10 @@ def test_leaf_values_are_the_plain_transcription(K, sampled, weighted):
 
 def test_neither_the_order_of_rows_nor_their_being_counted_as_one_changes_a_bit():
     rng, F, y, w, leaf, moves = rows(2, n=500)
-    u, before = class_directions(1, 5, rng)[0], naive.softmax(F.astype(float)).astype(np.float32)
+    u, before = (
+        draw_class_directions(1, 5, rng)[0],
+        naive.softmax(F.astype(float)).astype(np.float32),
+    )
 
     def told_of(order, w):
         P, own, at = before[order], y[order], leaf[order]
