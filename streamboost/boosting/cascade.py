@@ -175,6 +175,7 @@ class Cascade:
         return cls(committee, arrays["ends"], arrays["thresholds"], about["tolerance"], mean)
 
     def _score_with_exits(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return each row's scores at its exit point, and the number of trees evaluated for it."""
         X = self.committee.as_rows(X)
         forest = _require_forest(self.committee)
         scores = np.tile(self.committee.base, (len(X), 1))

@@ -14,7 +14,7 @@ from streamboost.kernels.traverse import FOREST_NODE, add_scores
 
 __all__ = [
     "CorrectedCommittee",
-    "Stumps",
+    "CorrectionStumps",
     "initial_scores_of_new_classes",
     "supports_residual_correction",
     "train_correction_stumps",
@@ -32,7 +32,7 @@ CLAMP = 4.0  # bound of a Newton step, which is unreliable on a nearly pure leaf
 N_DIRECTIONS = 256  # random class directions, drawn once and cycled through label by label
 
 
-class Stumps(NamedTuple):
+class CorrectionStumps(NamedTuple):
     """A few decision stumps that correct a committee's scores, in arrays like those of `Forest`."""
 
     nodes: np.ndarray
@@ -66,7 +66,7 @@ class CorrectedCommittee:
     committee: Committee
     classes: np.ndarray
     new_class_scores: np.ndarray
-    stumps: Stumps
+    stumps: CorrectionStumps
 
     @property
     def n_features(self) -> int:
@@ -143,7 +143,7 @@ def train_correction_stumps(
     n_stumps: int,
     direction_offset: int,
     temperature: float = 1.0,
-) -> Stumps | None:
+) -> CorrectionStumps | None:
     """Return stumps that correct `scores`, boosted on the rows as SketchLogitBoost does.
 
     Returns None if a class in `y` is -1.
@@ -187,7 +187,7 @@ def train_correction_stumps(
     rows = X, features, y, age_weight, row_weight, scores
     how = RATE, L2, LEAST, CLAMP, temperature
     n_nodes = boost_correction_stumps(*rows, drawn, *how, nodes, roots, values)
-    return Stumps(nodes[:n_nodes], roots, values) if n_nodes >= 0 else None
+    return CorrectionStumps(nodes[:n_nodes], roots, values) if n_nodes >= 0 else None
 
 
 @lru_cache(maxsize=16)

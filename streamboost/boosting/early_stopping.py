@@ -43,7 +43,7 @@ __all__ = [
     "EarlyStoppingBuilder",
     "LearnersBuilder",
     "ValidationSet",
-    "held_out_rows",
+    "validation_row_mask",
 ]
 
 _EXACT = 1e-9  # absolute accuracy of a loss, far below any reasonable `tol`
@@ -80,7 +80,7 @@ class EarlyStopping:
         if not self.early_stopping or len(data.classes) < 2:
             return data, None
         by = int(seed) if isinstance(seed, Integral) else 0
-        out = held_out_rows(data, self.validation_fraction, by)
+        out = validation_row_mask(data, self.validation_fraction, by)
         if not out.any():
             return data, None
         held = ValidationSet(
@@ -103,7 +103,7 @@ class EarlyStopping:
             )
 
 
-def held_out_rows(data: TrainingData, fraction: float, seed: int) -> np.ndarray:
+def validation_row_mask(data: TrainingData, fraction: float, seed: int) -> np.ndarray:
     """Return a mask of the validation rows, bool (n,): about `fraction` of each class's weight.
 
     Rows are chosen by a hash of their values and of `seed`. Equal rows of a class are either all
@@ -221,7 +221,8 @@ def calibrated_log_loss(
     scores = scores - scores.max(axis=1, keepdims=True)
     own = scores[rows, y]
 
-    def derivatives_at(b: float) -> tuple[float, float, float]:
+    def loss_and_derivatives_at(b: float) -> tuple[float, float, float]:
+        """Return the loss at factor `b`, and its first and second derivatives."""
         e = np.exp(b * scores)
         sums = e.sum(axis=1)
         mean = (e * scores).sum(axis=1) / sums
@@ -229,12 +230,12 @@ def calibrated_log_loss(
         slope = float(share @ (mean - own))
         return float(share @ (np.log(sums) - b * own)), slope, float(share @ (square - mean**2))
 
-    loss, slope, curvature = derivatives_at(1.0)
+    loss, slope, curvature = loss_and_derivatives_at(1.0)
     if slope <= 0:  # not overconfident
         return loss, 1.0
     low, high, b = 0.0, 1.0, min(start, 1.0)
     for _ in range(60):
-        loss, slope, curvature = derivatives_at(b)
+        loss, slope, curvature = loss_and_derivatives_at(b)
         if abs(slope) * (high - low) < _EXACT:  # bounds the remaining decrease, by convexity
             break
         low, high = (low, b) if slope > 0 else (b, high)

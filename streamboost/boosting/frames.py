@@ -159,20 +159,20 @@ class FrameColumns:
 
 
 def training_columns(
-    X: Any, categorical_features: Any, earlier: FrameColumns | None
+    X: Any, categorical_features: Any, earlier_columns: FrameColumns | None
 ) -> FrameColumns | None:
-    """Return the names and categories of the columns of `X`, or `earlier` if `X` is no data frame.
+    """Return the names and categories of the columns of `X`, or `earlier_columns` without a frame.
 
-    `earlier` are those of the earlier trainings, None if none of them had a frame. Categories that
-    are new in `X` are appended to them.
+    `earlier_columns` are those of the earlier trainings, None if none of them had a frame.
+    Categories that are new in `X` are appended to them.
     """
     frame = to_narwhals_frame(X)
     if frame is None:
-        return earlier
+        return earlier_columns
     return (
         FrameColumns.from_frame(frame, categorical_features)
-        if earlier is None
-        else earlier.with_new_categories(frame)
+        if earlier_columns is None
+        else earlier_columns.with_new_categories(frame)
     )
 
 

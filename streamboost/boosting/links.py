@@ -10,10 +10,10 @@ from streamboost.kernels.perron import perron_eigenvectors
 __all__ = [
     "NO_COSTS",
     "Link",
-    "check_cost_matrix",
     "check_link",
     "class_probabilities",
     "squared_subcosts",
+    "validated_cost_matrix",
 ]
 
 Link = Literal["softmax", "sigmoid", "costs"]
@@ -50,7 +50,7 @@ def class_probabilities(link: Link, scores: np.ndarray, costs: np.ndarray) -> np
     return shares
 
 
-def check_cost_matrix(costs: Any, n_classes: int) -> np.ndarray:
+def validated_cost_matrix(costs: Any, n_classes: int) -> np.ndarray:
     """Return `costs` as float64 (K, K), after validation; rows are true classes.
 
     Raises
@@ -112,7 +112,7 @@ def check_link(link: str, costs: np.ndarray, n_classes: int) -> None:
             raise ModelFileError(f"a cost matrix with the link {link!r}: the file is damaged")
         return
     try:
-        check_cost_matrix(costs, n_classes)
+        validated_cost_matrix(costs, n_classes)
     except ConfigurationError as error:
         raise ModelFileError(f"{error}: the file is damaged") from error
 

@@ -305,7 +305,7 @@ def _add_decision(graph: _GraphBuilder, P: str, decision: Mapping[str, np.ndarra
 
 
 def _add_row_any(graph: _GraphBuilder, mask: str) -> str:
-    """Add nodes for the row-wise any of `mask` (n, K); return the name of the output (n, 1)."""
+    """Add nodes that test each row of `mask` (n, K) for True; return the output's name, (n, 1)."""
     numbers = graph.add_node("Cast", [mask], to=graph.onnx.TensorProto.INT64)
     most = graph.add_node("ReduceMax", [numbers], axes=[1], keepdims=1)
     return graph.add_node("Cast", [most], to=graph.onnx.TensorProto.BOOL)

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["filter_arriving_records", "recompute_states", "update_run_evidence"]
+__all__ = ["filter_class_probabilities", "recompute_states", "update_run_evidence"]
 
 _SMOOTHING = 1e-4
 """Number that is added to the probabilities of a record before they are filtered."""
@@ -39,7 +39,7 @@ _FADE = 0.995
 def _continuation_probability(intercepts, slopes, posterior, deviation):
     """Return the probability that a record continues the run of the preceding record.
 
-    `intercepts` and `slopes` (G,) are those of the hypotheses in `filter_arriving_records`, and
+    `intercepts` and `slopes` (G,) are those of the hypotheses in `filter_class_probabilities`, and
     `posterior` (G,) is the probability of each hypothesis. `deviation` is the standardized distance
     of the two records.
     """
@@ -50,7 +50,7 @@ def _continuation_probability(intercepts, slopes, posterior, deviation):
 
 
 @inner_kernel
-def _filter_record(
+def _filter_probabilities_of_record(
     likelihoods, class_shares, continuation_probability, previous_state, label, filtered, state
 ):
     """Write a record's updated probabilities, `filtered`, and the state for the next, (K,) each.
@@ -77,7 +77,7 @@ def _filter_record(
 
 
 @kernel
-def filter_arriving_records(
+def filter_class_probabilities(
     X,
     probabilities,
     n_records,
@@ -162,7 +162,7 @@ def filter_arriving_records(
         continuation_probability = _continuation_probability(
             hypotheses[0], hypotheses[1], posterior, deviation
         )
-        _filter_record(
+        _filter_probabilities_of_record(
             own_probabilities[place],
             class_shares,
             continuation_probability,
@@ -192,7 +192,7 @@ def update_run_evidence(
     evidence
         float64 (G + 1,), updated: the log likelihood of each hypothesis; last, that of no runs.
     others
-        As in `filter_arriving_records`.
+        As in `filter_class_probabilities`.
     """
     size, n_hypotheses = labels.size, hypotheses.shape[1]
     labels[position % size] = label
@@ -233,7 +233,7 @@ def recompute_states(
     """Compute the states of the records from number `first` on again, after a label has arrived.
 
     The record before `first` must be in the rings. Arguments are those of
-    `filter_arriving_records`.
+    `filter_class_probabilities`.
     """
     size, unused = labels.size, np.empty(class_shares.size, dtype=np.float32)
     for t in range(first, n_records):
@@ -241,7 +241,7 @@ def recompute_states(
         continuation_probability = _continuation_probability(
             hypotheses[0], hypotheses[1], posterior, deviations[place]
         )
-        _filter_record(
+        _filter_probabilities_of_record(
             own_probabilities[place],
             class_shares,
             continuation_probability,

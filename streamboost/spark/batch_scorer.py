@@ -99,7 +99,7 @@ class BatchScorer:
         return pa.RecordBatch.from_arrays([*batch.columns, *added.values()], names=names)
 
     def _rows_to_score(self, batch: Any) -> Any:
-        """Return `batch` itself, or if `features` is given, the encoded rows, float32 (n, D)."""
+        """Return the rows to score: `batch` itself, or with `features`, the encoded records."""
         if self.features is None:
             return batch
         records = batch.to_pylist(maps_as_pydicts="strict")

@@ -114,7 +114,7 @@ class ClassRunFilter:
         weight, logs = self.mixture_weight, np.empty((2, n, n_classes))
         for start in range(0, n, _SIZE):
             rows = slice(start, start + _SIZE)
-            _run_filter_kernels().filter_arriving_records(
+            _run_filter_kernels().filter_class_probabilities(
                 np.ascontiguousarray(X[rows]),  # other layouts would compile the kernel again
                 np.ascontiguousarray(own[rows]),
                 self._n_records,

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamboost.errors import ConfigurationError
 from streamboost.kernels.growing import quick
-from streamboost.kernels.growing.criteria import ERROR, LIMITS, NEWTON, NEWTON_SUMS
+from streamboost.kernels.growing.criteria import ERROR, NEWTON, NEWTON_SUMS, TREE_PARAMS
 from streamboost.kernels.growing.grow import grow_tree
 from streamboost.kernels.growing.histograms import BinnedData
 from streamboost.kernels.growing.nodes import NODE
@@ -106,16 +106,18 @@ class Grower:
         self.set_sample(self.splittable, self.all_rows)
 
     def set_sample(
-        self, features: np.ndarray, rows: np.ndarray, unsampled: np.ndarray | None = None
+        self, features: np.ndarray, rows: np.ndarray, unsampled_rows: np.ndarray | None = None
     ) -> None:
         """Set the features and rows for growing the next trees, as uint32 indices.
 
-        `features` must be ascending. `unsampled` rows are only assigned to leaves, without an
+        `features` must be ascending. `unsampled_rows` rows are only assigned to leaves, without an
         effect on the splits.
         """
         self.features = features
         self.rows = rows
-        self.unsampled_rows = np.zeros(0, dtype=np.uint32) if unsampled is None else unsampled
+        self.unsampled_rows = (
+            np.zeros(0, dtype=np.uint32) if unsampled_rows is None else unsampled_rows
+        )
         _, n_bins, missing, _ = self.binned
         widths = n_bins[features] + missing[features]
         self._first = (np.cumsum(widths) - widths).astype(np.uint64)
@@ -151,10 +153,10 @@ class Grower:
         on the node.
         """
         n_leaves = max_leaf_nodes or self.max_leaf_nodes
-        limits = self.tree_limits(histogram_input.kind, histogram_input.channels)
-        limits["max_leaf_nodes"] = n_leaves
-        limits["min_child"] = max(1.0, self._min_child_weight * histogram_input.scale)
-        limits["l2"] = self._l2 * histogram_input.scale
+        params = self.tree_params(histogram_input.kind, histogram_input.channels)
+        params["max_leaf_nodes"] = n_leaves
+        params["min_child"] = max(1.0, self._min_child_weight * histogram_input.scale)
+        params["l2"] = self._l2 * histogram_input.scale
         nodes = np.empty(2 * n_leaves - 1, dtype=NODE)
         rows = (self.rows if rows is None else rows).copy()
         unsampled_rows = (self.unsampled_rows if unsampled_rows is None else unsampled_rows).copy()
@@ -167,11 +169,11 @@ class Grower:
         if most is not None and np.isfinite(most[rows]).all():
             room, heavy = self.histograms(1, width)[0], _sort_rows_by_rounded_weight(rows, most)
             grown = quick.grow_tree_with_pruning(
-                *columns, rows, heavy, unsampled_rows, most, *of_rows, limits, room, nodes
+                *columns, rows, heavy, unsampled_rows, most, *of_rows, params, room, nodes
             )
         else:
             room, parted = self.histograms(n_leaves, width), categorical[self.features]
-            given = *of_rows, histogram_input.totals, limits, room, nodes
+            given = *of_rows, histogram_input.totals, params, room, nodes
             grown = grow_tree(*columns, parted, rows, unsampled_rows, *given)
         n_nodes, n_adds = (int(count) for count in grown)
         self.n_adds += n_adds
@@ -179,17 +181,17 @@ class Grower:
             nodes[:n_nodes], self.features, rows, unsampled_rows, histogram_input.gain_scale
         )
 
-    def tree_limits(self, kind: int, channels: int) -> np.ndarray:
-        """Return the limits of tree growth, LIMITS (1,), for the split criterion `kind`.
+    def tree_params(self, kind: int, channels: int) -> np.ndarray:
+        """Return the parameters of a tree with the split criterion `kind`, TREE_PARAMS (1,).
 
         `channels` is the number of sums per histogram bin. The least child weight and the penalty
         on leaf values are those of the constructor, not yet multiplied by `HistogramInput.scale`.
         """
-        limits = np.zeros(1, dtype=LIMITS)
-        limits["kind"], limits["channels"] = kind, channels
-        limits["max_leaf_nodes"], limits["max_depth"] = self.max_leaf_nodes, self.max_depth
-        limits["min_child"], limits["l2"] = self._min_child_weight, self._l2
-        return limits
+        params = np.zeros(1, dtype=TREE_PARAMS)
+        params["kind"], params["channels"] = kind, channels
+        params["max_leaf_nodes"], params["max_depth"] = self.max_leaf_nodes, self.max_depth
+        params["min_child"], params["l2"] = self._min_child_weight, self._l2
+        return params
 
 
 def _max_score_of_each_row(histogram_input: HistogramInput, rows: np.ndarray) -> np.ndarray:

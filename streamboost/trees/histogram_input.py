@@ -231,6 +231,7 @@ def _divide_weights_by_lot(
 
 
 def _scale_for_bits(bits: int, largest_sum: float) -> float:
+    """Return a power of two that scales sums up to `largest_sum` to at most `bits` bits."""
     # A scale beyond 2^1000 would only be needed for weights near the least positive float64.
     return (
         float(2.0 ** min(np.floor(bits - np.log2(largest_sum)), 1000.0)) if largest_sum > 0 else 1.0

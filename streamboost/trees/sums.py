@@ -97,6 +97,8 @@ class ThreadAllReduce:
 
 @dataclass(frozen=True, slots=True)
 class _AllReduceOfThread(AllReduce):
+    """All-reduce as called by one of the threads."""
+
     all_reduce: ThreadAllReduce
     i: int
 

@@ -19,7 +19,11 @@ from streamboost import (
     SketchLogitBoostClassifier,
     StreamLearner,
 )
-from streamboost.boosting.early_stopping import ValidationSet, calibrated_log_loss, held_out_rows
+from streamboost.boosting.early_stopping import (
+    ValidationSet,
+    calibrated_log_loss,
+    validation_row_mask,
+)
 from streamboost.boosting.training_data import make_training_data
 
 OTHERS = [
@@ -48,7 +52,7 @@ def rows_of(model, **kind):
 
 def parted(model, X, y, weight=None):
     """Return which rows a model holds out."""
-    return held_out_rows(make_training_data(X, y, weight, None), model.validation_fraction, 0)
+    return validation_row_mask(make_training_data(X, y, weight, None), model.validation_fraction, 0)
 
 
 @pytest.fixture(params=[*families.others_slow(families.DEFAULTS), *slow(*OTHERS)], ids=str)
@@ -136,7 +140,7 @@ def test_an_extension_goes_on_from_where_the_committee_stood():
 def test_a_share_of_each_class_is_held_out():
     X, y = clouds(n=900)
     y = np.where(np.arange(900) < 600, 0, y)
-    held = held_out_rows(make_training_data(X, y, None, None), 0.1, 0)
+    held = validation_row_mask(make_training_data(X, y, None, None), 0.1, 0)
     for k in range(3):
         assert held[y == k].sum() == pytest.approx(0.1 * (y == k).sum(), abs=1)
 
@@ -144,7 +148,7 @@ def test_a_share_of_each_class_is_held_out():
 def test_rows_held_out_weigh_their_share():
     X, y = clouds(n=3000)
     weight = np.random.default_rng(0).exponential(size=3000)
-    held = held_out_rows(make_training_data(X, y, weight, None), 0.2, 0)
+    held = validation_row_mask(make_training_data(X, y, weight, None), 0.2, 0)
     share = np.bincount(y, weight * held) / np.bincount(y, weight)
     np.testing.assert_allclose(share, 0.2, atol=0.01)
 
@@ -152,28 +156,28 @@ def test_rows_held_out_weigh_their_share():
 def test_equal_rows_are_on_one_side_and_each_class_keeps_some():
     X, y = clouds(n=30)
     X, y = np.tile(X, (5, 1)), np.tile(y, 5)
-    held = held_out_rows(make_training_data(X, y, None, None), 0.3, 0).reshape(5, 30)
+    held = validation_row_mask(make_training_data(X, y, None, None), 0.3, 0).reshape(5, 30)
     assert (held == held[0]).all()
     assert 6 <= held[0].sum() <= 12
     alike = np.zeros((30, 2), dtype=np.float32)
-    assert not held_out_rows(make_training_data(alike, y[:30], None, None), 0.99, 0).any()
+    assert not validation_row_mask(make_training_data(alike, y[:30], None, None), 0.99, 0).any()
 
 
 def test_minus_zero_and_columns_not_yet_there_change_no_draw():
     X, y = clouds()
     X[::3, 1] = 0.0
-    one = held_out_rows(make_training_data(X, y, None, None), 0.1, 3)
+    one = validation_row_mask(make_training_data(X, y, None, None), 0.1, 3)
     X[::3, 1] = -0.0
     wider = np.c_[X, np.full(len(X), np.nan, dtype=np.float32)]
     np.testing.assert_array_equal(
-        one, held_out_rows(make_training_data(wider, y, None, None), 0.1, 3)
+        one, validation_row_mask(make_training_data(wider, y, None, None), 0.1, 3)
     )
 
 
 def test_rows_that_came_since_hardly_change_who_is_held_out():
     X, y = clouds(n=1200)
-    before = held_out_rows(make_training_data(X[:900], y[:900], None, None), 0.2, 0)
-    after = held_out_rows(make_training_data(X, y, None, None), 0.2, 0)[:900]
+    before = validation_row_mask(make_training_data(X[:900], y[:900], None, None), 0.2, 0)
+    after = validation_row_mask(make_training_data(X, y, None, None), 0.2, 0)[:900]
     assert (before != after).sum() < 0.15 * before.sum()
 
 

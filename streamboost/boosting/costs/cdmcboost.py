@@ -30,7 +30,10 @@ class _CDMCBoost(SimplexAlgorithm):
     """
 
     def grow_round(self, state: SimplexState, grower: Grower) -> list[Tree]:
-        """Return a list of the tree for the next coordinate that lowers the risk, or none."""
+        """Return a list of one tree, or an empty list if no tree lowers the risk.
+
+        The tree is for the next coordinate for which a tree lowers the risk.
+        """
         n_coordinates = state.z.shape[1] - 1
         risks = state.risks()
         for turn in range(n_coordinates):

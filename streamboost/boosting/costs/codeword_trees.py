@@ -32,7 +32,7 @@ class _CodewordTreeAlgorithm(SimplexAlgorithm):
         self._step = step
 
     def grow_round(self, state: SimplexState, grower: Grower) -> list[Tree]:
-        """Return a list of one tree whose leaves predict classes, or an empty list."""
+        """Return a list of one tree, or an empty list if the tree does not lower the risk."""
         residual = -state.risks()
         n, n_classes = residual.shape
         own = np.arange(n), state.y

@@ -54,12 +54,12 @@ class CoupledState:
 
     @classmethod
     def from_rows(
-        cls, data: TrainingData, scores: np.ndarray, plus: np.ndarray, minus: np.ndarray
+        cls, data: TrainingData, scores: np.ndarray, plus_costs: np.ndarray, minus_costs: np.ndarray
     ) -> "CoupledState":
-        """Create the state of the rows; `plus`, `minus` (K, K) are `Costs.subcosts`."""
+        """Create the state of the rows; the costs (K, K) are c+ and c- of `Costs.subcosts`."""
         given = np.log(data.weight)[:, None]
         with np.errstate(divide="ignore"):
-            log_plus, log_minus = np.log(plus)[data.y], np.log(minus)[data.y]
+            log_plus, log_minus = np.log(plus_costs)[data.y], np.log(minus_costs)[data.y]
         return cls(scores.copy(), given + log_plus, given + log_minus, float(data.weight.sum()))
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
@@ -81,7 +81,9 @@ def optimal_coefficients(
 
     s+ and s- are sums of the weights with which the loss rises and falls with a.
 
-    Parameters ---------- weight_sum, weight_difference
+    Parameters
+    ----------
+    weight_sum, weight_difference
         s+ + s- and s+ - s-, of any shape.
     smoothing
         Number that is added to s+ and to s-, so that coefficients are finite. The loss does not
@@ -129,7 +131,7 @@ class CoupledAlgorithm(Algorithm):
     def cost_matrix(self, n_classes: int) -> np.ndarray:
         """Return the cost matrix (K, K) if predictions need one, else an empty array."""
         return (
-            self._costs.checked_matrix(n_classes)
+            self._costs.validated_matrix(n_classes)
             if self._costs.minimizes_expected_cost
             else NO_COSTS
         )
@@ -143,7 +145,7 @@ class CoupledAlgorithm(Algorithm):
         return self._optimal_coefficients(plus + minus, plus - minus)
 
     def temperature(self, n_classes: int) -> float:
-        """Return 1/2, as sigmoid(2 H) is the probability of a class against all others."""
+        """Return the temperature 1/2: sigmoid(2 H) is a class's probability against all others."""
         return 0.5
 
     def initial_state(
@@ -152,8 +154,13 @@ class CoupledAlgorithm(Algorithm):
         """Create the state of the training rows from their `scores` (n, K)."""
         return CoupledState.from_rows(data, scores, *self._costs.subcosts(len(data.classes)))
 
-    def _optimal_coefficients(self, total: np.ndarray, difference: np.ndarray) -> np.ndarray:
-        return optimal_coefficients(total, difference, self._smoothing * float(total.mean()))
+    def _optimal_coefficients(
+        self, weight_sum: np.ndarray, weight_difference: np.ndarray
+    ) -> np.ndarray:
+        """Return `optimal_coefficients`; `smoothing` is a share of the mean of `weight_sum`."""
+        return optimal_coefficients(
+            weight_sum, weight_difference, self._smoothing * float(weight_sum.mean())
+        )
 
 
 class CoupledTreeAlgorithm(CoupledAlgorithm):

@@ -28,7 +28,7 @@ class _AdaBoostMH(CoupledTreeAlgorithm):
     """Algorithm of AdaBoost.MH: each round grows a tree with half log odds as leaf values."""
 
     def grow_round(self, state: CoupledState, grower: Grower) -> list[Tree]:
-        """Return a list of one tree with optimal leaf values, or none if the loss does not fall."""
+        """Return a list of one tree, or an empty list if the tree does not lower the loss."""
         plus, minus = state.weights()
         n_records = state.n_records
         unit = n_records / (plus.sum() + minus.sum())  # scales the mean record weight to 1

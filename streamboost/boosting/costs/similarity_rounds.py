@@ -134,29 +134,33 @@ class SimilarityAlgorithm(CoupledAlgorithm):
 
 
 def refine_coefficients(
-    plus: np.ndarray, minus: np.ndarray, values: np.ndarray, start: np.ndarray, n_steps: int
+    plus_weights: np.ndarray,
+    minus_weights: np.ndarray,
+    values: np.ndarray,
+    coefficients: np.ndarray,
+    n_steps: int,
 ) -> tuple[np.ndarray, float]:
-    """Return coefficients (K,) after Newton steps from `start` (K,), and the loss with them.
+    """Return `coefficients` (K,) after `n_steps` Newton steps, and the loss with them.
 
-    The loss is sum w+ exp(f a) + w- exp(-f a), with w+ and w- `plus` and `minus` (n, K) and f
-    `values` (n,). A step changes a coefficient by at most 1, and is made only for classes whose
-    loss falls.
+    The loss is sum w+ exp(f a) + w- exp(-f a), with w+ and w- the `plus_weights` and
+    `minus_weights` (n, K), f the learner's `values` (n,), and a the coefficients. A step changes a
+    coefficient by at most 1, and is made only for classes whose loss falls.
     """
     f = values[:, None]
-    up, down = plus * np.exp(f * start), minus * np.exp(-f * start)
+    up, down = plus_weights * np.exp(f * coefficients), minus_weights * np.exp(-f * coefficients)
     loss = (up + down).sum(axis=0)
     for _ in range(n_steps):
         slope, curvature = (f * (up - down)).sum(axis=0), (f * f * (up + down)).sum(axis=0)
-        step = np.divide(-slope, curvature, out=np.zeros_like(start), where=curvature > 0)
-        moved = np.clip(start + np.clip(step, -1, 1), -FARTHEST, FARTHEST)
-        moved_up, moved_down = plus * np.exp(f * moved), minus * np.exp(-f * moved)
+        step = np.divide(-slope, curvature, out=np.zeros_like(coefficients), where=curvature > 0)
+        moved = np.clip(coefficients + np.clip(step, -1, 1), -FARTHEST, FARTHEST)
+        moved_up, moved_down = plus_weights * np.exp(f * moved), minus_weights * np.exp(-f * moved)
         lower = (moved_up + moved_down).sum(axis=0)
         better = lower < loss
         if not better.any():
             break
-        start, loss = np.where(better, moved, start), np.where(better, lower, loss)
+        coefficients, loss = np.where(better, moved, coefficients), np.where(better, lower, loss)
         up, down = np.where(better, moved_up, up), np.where(better, moved_down, down)
-    return start, float(loss.sum())
+    return coefficients, float(loss.sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +247,7 @@ class _SimilaritySearch:
 
     def _make_candidate(
         self,
-        points: list[int],
+        point_indices: list[int],
         reach: float,
         squared_to_first: np.ndarray,
         squared_to_second: np.ndarray | None = None,
@@ -260,7 +264,7 @@ class _SimilaritySearch:
             slope,
             curvature,
         )
-        return _CandidateSimilarity(points, reach, values, slope, curvature)
+        return _CandidateSimilarity(point_indices, reach, values, slope, curvature)
 
 
 def best_point_to_separate(weight_difference: np.ndarray, total_weight: np.ndarray) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from streamboost.boosting.links import check_cost_matrix, squared_subcosts
+from streamboost.boosting.links import squared_subcosts, validated_cost_matrix
 
 __all__ = ["Costs", "Subcosts"]
 
@@ -42,11 +42,11 @@ class Costs:
         """Whether the class of least expected cost is predicted, else that of the largest score."""
         return self.matrix is not None and self.kind == "paper"
 
-    def checked_matrix(self, n_classes: int) -> np.ndarray:
+    def validated_matrix(self, n_classes: int) -> np.ndarray:
         """Return the cost matrix float64 (K, K); raise ConfigurationError if it is invalid."""
         if self.matrix is None:
             return np.ones((n_classes, n_classes)) - np.eye(n_classes)
-        return check_cost_matrix(self.matrix, n_classes)
+        return validated_cost_matrix(self.matrix, n_classes)
 
     def subcosts(self, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
         """Return REBEL's subcosts (c+, c-), each float64 (K, K), with one row per true class.
@@ -54,7 +54,7 @@ class Costs:
         In row j and column k, c+ penalizes a high score of class k for records of class j, and c-
         a low score (Appel, 2017, section 4.3).
         """
-        C = self.checked_matrix(n_classes)
+        C = self.validated_matrix(n_classes)
         if self.kind == "linear" and self.matrix is not None:
             return C, C.max(initial=0.0) - C
         plus, own = squared_subcosts(C)

@@ -29,7 +29,9 @@ _TOP = 30.0  # p = exp(F - 1) is at most exp(30)
 
 
 class _KLogitState(RowState):
-    """State of the training rows with probabilities exp(F - 1), which need not sum to one."""
+    """State of the training rows, with probabilities exp(F - 1) for scores F.
+
+    The probabilities of a row need not sum to 1."""
 
     def derivatives(self) -> np.ndarray:
         """Return the negative gradients and the Hessians of all classes, float64 (n, 2K).

@@ -42,16 +42,16 @@ class ShardTrainer:
     """Trainer of SketchLogitBoost on one shard of the rows, together with the other shards.
 
     Each shard has its own object, and all shards get equal trees. `binned` are the rows of this
-    shard as bin indices, and `limits` (1,) LIMITS are in the same unit as the weights of `rows`.
-    `max_step` is the bound of a Newton step. `all_reduce` sums arrays over all shards. `n_adds`
-    counts the additions to histograms.
+    shard as bin indices, and `params` TREE_PARAMS (1,) are in the same unit as the weights of
+    `rows`. `max_step` is the bound of a Newton step. `all_reduce` sums arrays over all shards.
+    `n_adds` counts the additions to histograms.
     """
 
     def __init__(
         self,
         rows: SketchRows,
         binned: BinnedData,
-        limits: np.ndarray,
+        params: np.ndarray,
         learning_rate: float,
         max_step: float,
         all_reduce: AllReduce,
@@ -59,12 +59,12 @@ class ShardTrainer:
         self.n_adds = 0
         self._rows = rows
         self._binned = binned
-        self._limits = limits
+        self._params = params
         self._learning_rate = learning_rate
         self._max_step = max_step
         self._all_reduce = all_reduce
         self._histograms = HistogramPool()
-        n, channels = len(rows.y), int(limits["channels"][0])
+        n, channels = len(rows.y), int(params["channels"][0])
         self._work = RoundWorkspace(
             np.empty(n, dtype=np.uint32),
             np.empty(n, dtype=np.float32),
@@ -90,19 +90,20 @@ class ShardTrainer:
     def _train_round(
         self, direction: np.ndarray, features: np.ndarray, is_sampled: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        rows, work, limits = self._rows, self._work, self._limits.copy()
-        is_unpacked = limits["kind"][0] != NEWTON
+        """Train one round; return the tree's nodes, leaf values and leaf weights."""
+        rows, work, params = self._rows, self._work, self._params.copy()
+        is_unpacked = params["kind"][0] != NEWTON
         bounds = np.empty(2, dtype=np.int64)
         shards.update_and_bound_gradients(rows, direction, work, bounds)
         self._all_reduce.sum_over_shards(bounds)
         scale_g, scale_h = shards.quantize_gradients(rows, work, bounds, is_unpacked)
-        l2 = float(limits["l2"][0])
-        limits["min_child"] = max(1.0, float(limits["min_child"][0]) * scale_h)
-        limits["l2"] = l2 * scale_h
+        l2 = float(params["l2"][0])
+        params["min_child"] = max(1.0, float(params["min_child"][0]) * scale_h)
+        params["l2"] = l2 * scale_h
         columns, joint = select_features(self._binned, features, is_unpacked)
         n_rows = write_sampled_rows_first(is_sampled, work.order)
         trained, rest = work.order[:n_rows], work.order[n_rows:]
-        tree, growing = self._grow_tree_on_all_shards(limits, columns, joint, trained)
+        tree, growing = self._grow_tree_on_all_shards(params, columns, joint, trained)
         size, n_leaves = len(tree), (len(tree) + 1) // 2
         n_sets = int(columns.categorical[tree["feature"][tree["left"] >= 0]].sum())
         told = np.zeros(size + n_sets * CODES, dtype=np.int64)
@@ -123,13 +124,13 @@ class ShardTrainer:
 
     def _grow_tree_on_all_shards(
         self,
-        limits: np.ndarray,
+        params: np.ndarray,
         columns: FeatureSubset,
         fused: FusedHistogram,
         sampled_rows: np.ndarray,
     ) -> tuple[np.ndarray, Any]:
         """Grow a tree together with all shards; return its nodes, and the kernel workspace."""
-        most, channels = int(limits["max_leaf_nodes"][0]), int(limits["channels"][0])
+        most, channels = int(params["max_leaf_nodes"][0]), int(params["channels"][0])
         width = channels * int((columns.n_bins + columns.missing).sum())
         pool = self._histograms(most, width)
         n_slots = len(pool)
@@ -152,7 +153,7 @@ class ShardTrainer:
         histogram_input = HistogramInputArrays(
             self._work.histogram_input, self._rows.y[:0], np.empty(0)
         )
-        given = growth, columns, fused, sampled_rows, histogram_input, limits, growing
+        given = growth, columns, fused, sampled_rows, histogram_input, params, growing
         n_sums = start_growth(*given)
         while n_sums >= 0:
             if n_sums:

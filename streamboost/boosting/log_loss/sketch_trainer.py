@@ -86,14 +86,14 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         grow, n, n_classes = sampling.grow, sampling.n_rows, state.probabilities.shape[1]
         weight, lot, kind, channels = choose_gradient_format(state.weight, state.total, n)
         most = min(grow.max_leaf_nodes, n)  # no tree has more leaves than rows
-        limits = grow.tree_limits(kind, channels)
-        limits["max_leaf_nodes"] = most
-        limits["min_child"] /= lot
-        limits["l2"] /= lot
+        params = grow.tree_params(kind, channels)
+        params["max_leaf_nodes"] = most
+        params["min_child"] /= lot
+        params["l2"] /= lot
         leaf = np.zeros(len(weight), dtype=np.uint16)
         factors = np.ones((most, n_classes), dtype=np.float32)
         rows = SketchRows(state.y, weight, state.probabilities, leaf, factors, state.records)
-        with self._round_grower(rows, sampling, limits) as grown_of:
+        with self._round_grower(rows, sampling, params) as grown_of:
             for n_next, features, chosen in sampling.draw_batches(
                 n_rounds, max(1, _ROWS_A_CALL // n)
             ):
@@ -104,7 +104,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
 
     @contextmanager
     def _round_grower(
-        self, rows: SketchRows, sampling: RoundSampler, limits: np.ndarray
+        self, rows: SketchRows, sampling: RoundSampler, params: np.ndarray
     ) -> Iterator[Callable[[RandomDraws], GrownTrees]]:
         """Yield a function that grows one tree for each round of the random draws passed to it.
 
@@ -113,7 +113,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         """
         n, binned, shard = len(rows.y), sampling.grow.binned, sampling.shard
         n_threads = min(self._n_jobs, n // _ROWS_A_THREAD)
-        given = limits, self._learning_rate, CLAMP
+        given = params, self._learning_rate, CLAMP
         if shard is not None:
             rounds = ShardTrainer(rows, binned, *given, shard.all_reduce)
             yield rounds
@@ -131,14 +131,14 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
                 yield grow
             sampling.grow.n_adds += sum(rounds.n_adds for rounds in of_each)
         else:
-            yield partial(self._grow_rounds, rows, sampling.grow, limits)
+            yield partial(self._grow_rounds, rows, sampling.grow, params)
 
     def _grow_rounds(
-        self, rows: SketchRows, grower: Grower, limits: np.ndarray, draws: RandomDraws
+        self, rows: SketchRows, grower: Grower, params: np.ndarray, draws: RandomDraws
     ) -> GrownTrees:
         n, n_classes = draws.directions.shape
-        limits = limits.copy()
-        most = int(limits["max_leaf_nodes"][0])
+        params = params.copy()
+        most = int(params["max_leaf_nodes"][0])
         grown = GrownTrees(
             np.empty(n * (2 * most - 1), dtype=NODE),
             np.empty(n, dtype=np.int64),
@@ -146,10 +146,10 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
             np.empty(n * most, dtype=np.int64),
         )
         work = _allocate_round_workspace(
-            rows, grower, draws.features, most, int(limits["channels"][0])
+            rows, grower, draws.features, most, int(params["channels"][0])
         )
         grower.n_adds += boost_rounds(
-            grower.binned, rows, draws, limits, self._learning_rate, CLAMP, work, grown
+            grower.binned, rows, draws, params, self._learning_rate, CLAMP, work, grown
         )
         n_nodes = int(grown.sizes.sum())
         n_leaves = (n_nodes + n) // 2  # each tree has one more than it has inner nodes

@@ -102,6 +102,7 @@ def log_zipf_weights(age: np.ndarray, n_records: np.ndarray) -> np.ndarray:
 
 
 def _values_of_training_rows(values: Any, data: TrainingData) -> np.ndarray:
+    """Return `values`, one for each given row, without those of rows that were dropped."""
     values = np.asarray(values, dtype=np.float64)
     return values if data.row_indices is None else np.asarray(values[data.row_indices])
 

@@ -159,7 +159,7 @@ class GambleClassifier(ClassWeightClassifier):
     def _create_algorithm(self) -> Algorithm:
         if self.weak_learner is not None:
             raise ConfigurationError(_NO_COMMITTEE)
-        return GambleAlgorithm(self.learning_rate, self.step, floor=self.weight_floor)
+        return GambleAlgorithm(self.learning_rate, self.step, weight_floor=self.weight_floor)
 
     def _fit_validated_rows(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
         self.__dict__.pop("committee_", None)

@@ -27,10 +27,10 @@ class GambleAlgorithm(Algorithm):
 
     Classes without rows keep their scores, and have no effect on the other classes.
 
-    With more than two classes, the weight of a record is at least `floor` times the largest weight.
-    Otherwise the weight concentrates on a few records that no split can separate, and trees grown
-    on these records worsen the predictions of all other records. The reason is that the loss of a
-    record falls as the score of its class rises, even if a wrong class has a larger score.
+    With more than two classes, the weight of a record is at least `weight_floor` times the largest
+    weight. Otherwise the weight concentrates on a few records that no split can separate, and trees
+    grown on these records worsen the predictions of all other records. The reason is that the loss
+    of a record falls as the score of its class rises, even if a wrong class has a larger score.
     """
 
     family = "gamble"
@@ -40,19 +40,19 @@ class GambleAlgorithm(Algorithm):
         learning_rate: float,
         step: Step | None,
         criterion: Criterion = "gini",
-        floor: float = LEAST_WEIGHT,
+        weight_floor: float = LEAST_WEIGHT,
     ) -> None:
         self._learning_rate = learning_rate
         self._step = step
         self._kind = CRITERIA[criterion]
-        self._floor = floor
+        self._weight_floor = weight_floor
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return the initial class scores (K,), or the base scores of the committee."""
         return data.initial_voting_scores() if committee is None else committee.base
 
     def temperature(self, n_classes: int) -> float:
-        """Return K - 1: the class probabilities are softmax(scores / (K - 1))."""
+        """Return the temperature K - 1: the class probabilities are softmax(scores / (K - 1))."""
         return float(max(n_classes - 1, 1))
 
     def initial_state(
@@ -66,7 +66,7 @@ class GambleAlgorithm(Algorithm):
     def row_weights(self, state: ExponentialState) -> np.ndarray:
         """Return the weight of one record of each row, float64 (n,)."""
         weight = state.record_weights()
-        return np.maximum(weight, self._floor) if len(state.present) > 2 else weight
+        return np.maximum(weight, self._weight_floor) if len(state.present) > 2 else weight
 
     def grow_round(self, state: ExponentialState, grower: Grower) -> list[Tree]:
         """Grow the tree of a round; return an empty list if all rows have one class."""

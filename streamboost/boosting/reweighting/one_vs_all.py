@@ -46,7 +46,7 @@ class _OneVsAll(Algorithm):
         return self._booster.base_scores(data, committee)
 
     def temperature(self, n_classes: int) -> float:
-        """Return 1/2, as a score is half the log odds."""
+        """Return the temperature 1/2, as a score is half the log odds."""
         return 0.5
 
     def initial_state(

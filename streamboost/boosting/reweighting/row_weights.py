@@ -46,12 +46,14 @@ class ExponentialState:
     def __post_init__(self) -> None:
         self.present = np.flatnonzero(np.bincount(self.y, minlength=self.n_classes))
 
-    def record_weights(self, log_initial: np.ndarray | None = None) -> np.ndarray:
+    def record_weights(self, log_initial_weights: np.ndarray | None = None) -> np.ndarray:
         """Return the weight of one record of each row, float64 (n,), scaled to maximum 1.
 
-        `log_initial` (n,) holds the logarithms of the initial weights; None if they are equal.
+        `log_initial_weights` (n,) has the logarithms of the initial weights; None: equal weights.
         """
-        log_weight = -self.own_score if log_initial is None else log_initial - self.own_score
+        log_weight = (
+            -self.own_score if log_initial_weights is None else log_initial_weights - self.own_score
+        )
         return np.asarray(np.exp(log_weight - log_weight.max()))
 
     def tree_histogram_input(self, weight: np.ndarray, kind: int = GINI) -> HistogramInput:
@@ -71,14 +73,14 @@ class ExponentialState:
 
 
 def class_weights_of_leaves(
-    leaf: np.ndarray, y: np.ndarray, weight: np.ndarray, shape: tuple[int, int]
+    leaf_of_row: np.ndarray, y: np.ndarray, weight: np.ndarray, shape: tuple[int, int]
 ) -> np.ndarray:
     """Return the total weight of the rows of each class in each leaf, float64 (leaves, K).
 
-    `leaf`, `y` and `weight` (n,) are the leaf, class and weight of each row; `shape` is (leaves,
-    K). If ties must not depend on the order of the rows, pass the integers `HistogramInput.values`
-    as `weight`.
+    `leaf_of_row`, `y` and `weight` (n,) are the leaf, class and weight of each row; `shape` is
+    (leaves, K). If ties must not depend on the order of the rows, pass the integers
+    `HistogramInput.values` as `weight`.
     """
     n_leaves, n_classes = shape
-    mass = np.bincount(leaf * n_classes + y, weights=weight, minlength=n_leaves * n_classes)
+    mass = np.bincount(leaf_of_row * n_classes + y, weights=weight, minlength=n_leaves * n_classes)
     return mass.reshape(n_leaves, n_classes)

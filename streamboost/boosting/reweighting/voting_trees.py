@@ -28,7 +28,9 @@ _LEVEL = 1e-6  # margin over chance, as a tree grown twice equals chance up to f
 class VoteState(ExponentialState):
     """Training rows of voting trees, with weights for growing trees and for their error rates.
 
-    Parameters ---------- log_growing_weights
+    Parameters
+    ----------
+    log_growing_weights
         Logarithm of the initial distribution for growing trees, float64 (n,); None: uniform.
     log_error_weights
         Logarithm of the initial distribution for counting errors, float64 (n,); None: uniform.
@@ -119,10 +121,12 @@ class VotingTreeAlgorithm(Algorithm):
         return [tree]
 
     def _grow_tree_with_error_rate(
-        self, state: VoteState, grower: Grower, log_initial: np.ndarray | None
+        self, state: VoteState, grower: Grower, log_initial_weights: np.ndarray | None
     ) -> tuple[Tree, np.ndarray, float]:
         """Return a grown tree, the class that each leaf predicts, and the tree's error rate."""
-        histogram_input = state.tree_histogram_input(state.record_weights(log_initial), self._kind)
+        histogram_input = state.tree_histogram_input(
+            state.record_weights(log_initial_weights), self._kind
+        )
         tree = grower(histogram_input)
         leaf = tree.leaf_indices(len(state.y))
         shape = tree.n_leaves, state.n_classes

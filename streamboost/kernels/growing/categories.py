@@ -32,28 +32,28 @@ _POWER_STEPS = 8  # of power iteration; the order of the bins needs no exact dir
 
 
 @inner_kernel
-def _write_category_profile(sums, limits, profile):
+def _write_category_profile(sums, params, profile):
     """Write the profile of a category, (channels,), from its histogram `sums`; return its weight.
 
     A profile is a vector by which categories are compared; see `_write_sort_keys`.
     """
-    n, half = limits.channels, limits.channels // 2
+    n, half = params.channels, params.channels // 2
     mass, mean = 0.0, 0.0
-    if limits.kind == ERROR or limits.kind == STUMP:
+    if params.kind == ERROR or params.kind == STUMP:
         for k in range(n):
-            mean += sums[k] / n if limits.kind == ERROR else 0.0
+            mean += sums[k] / n if params.kind == ERROR else 0.0
         for k in range(n):
             profile[k] = sums[k] - mean
         return 1.0
-    for k in range(half if limits.kind == NEWTON_SUMS else 0, n):
+    for k in range(half if params.kind == NEWTON_SUMS else 0, n):
         mass += sums[k]
-    if limits.kind == GINI or limits.kind == ENTROPY:
+    if params.kind == GINI or params.kind == ENTROPY:
         for k in range(n):
             profile[k] = sums[k] / mass if mass > 0.0 else 0.0
         return mass
     for k in range(half):
         a, b = float(sums[k]), float(sums[half + k])
-        above, below = (a, b + limits.l2) if limits.kind == NEWTON_SUMS else (a - b, a + b)
+        above, below = (a, b + params.l2) if params.kind == NEWTON_SUMS else (a - b, a + b)
         profile[k] = above / below if below > 0.0 else 0.0
     return mass
 
@@ -74,11 +74,11 @@ def _center_profiles(profiles, weights, n_profiles, width, workspace):
 
 
 @inner_kernel
-def _write_leading_direction(profiles, weights, n_profiles, width, direction, step):
+def _write_leading_direction(profiles, weights, n_profiles, width, direction, buffer):
     """Write the direction in which `n_profiles` profiles have the largest weighted second moment.
 
     `profiles` is (categories, width), `weights` (categories,) are the weights, `direction` (width,)
-    is the output, and `step` (width,) a workspace.
+    is the output, and `buffer` (width,) a workspace.
     """
     largest, chosen = -1.0, 0
     for i in range(n_profiles):
@@ -90,24 +90,24 @@ def _write_leading_direction(profiles, weights, n_profiles, width, direction, st
     for k in range(width):
         direction[k] = profiles[chosen, k]
     for _ in range(_POWER_STEPS):
-        step[:] = 0.0
+        buffer[:] = 0.0
         for i in range(n_profiles):
             along = 0.0
             for k in range(width):
                 along += profiles[i, k] * direction[k]
             for k in range(width):
-                step[k] += weights[i] * along * profiles[i, k]
+                buffer[k] += weights[i] * along * profiles[i, k]
         size = 0.0
         for k in range(width):
-            size = max(size, abs(step[k]))
+            size = max(size, abs(buffer[k]))
         if size == 0.0:
             break
         for k in range(width):
-            direction[k] = step[k] / size
+            direction[k] = buffer[k] / size
 
 
 @inner_kernel
-def _write_sort_keys(hist, first_bin, n_categories, limits, workspace):
+def _write_sort_keys(hist, first_bin, n_categories, params, workspace):
     """Write the sort key of each category: its profile projected on the leading direction.
 
     A profile is a vector that describes a category. It depends on the split criterion, where S+, S-
@@ -122,21 +122,21 @@ def _write_sort_keys(hist, first_bin, n_categories, limits, workspace):
     The leading direction has the largest weighted second moment of the profiles. It is found by
     power iteration, which starts at the largest profile.
     """
-    width = limits.channels
-    if limits.kind == NEWTON_SUMS or limits.kind == MH:
+    width = params.channels
+    if params.kind == NEWTON_SUMS or params.kind == MH:
         width //= 2
-    profile, mass, direction, step = (
+    profile, mass, direction, buffer = (
         workspace.profile,
         workspace.mass,
         workspace.direction,
         workspace.left,
     )
     for i in range(n_categories):
-        at = (first_bin + workspace.order[i]) * limits.channels
-        mass[i] = _write_category_profile(hist[at : at + limits.channels], limits, profile[i])
-    if limits.kind != ERROR and limits.kind != STUMP:
+        at = (first_bin + workspace.order[i]) * params.channels
+        mass[i] = _write_category_profile(hist[at : at + params.channels], params, profile[i])
+    if params.kind != ERROR and params.kind != STUMP:
         _center_profiles(profile, mass, n_categories, width, direction)
-    _write_leading_direction(profile, mass, n_categories, width, direction, step)
+    _write_leading_direction(profile, mass, n_categories, width, direction, buffer)
     for i in range(n_categories):
         along = 0.0
         for k in range(width):
@@ -160,13 +160,13 @@ def _sort_categories_by_key(order, key, n_categories):
 
 
 @inner_kernel
-def gather_sorted_histogram(hist, first_bin, n_bins, missing, limits, workspace):
+def gather_sorted_histogram(hist, first_bin, n_bins, missing, params, workspace):
     """Copy a feature's histogram to `workspace.hist`, with the categories sorted by sort key.
 
     The bin of missing values comes last. Categories whose sums are all zero are omitted. Returns
     the number of copied categories.
     """
-    n = limits.channels
+    n = params.channels
     present = np.int64(0)
     for b in range(n_bins):
         for k in range((first_bin + b) * n, (first_bin + b + 1) * n):
@@ -174,14 +174,14 @@ def gather_sorted_histogram(hist, first_bin, n_bins, missing, limits, workspace)
                 workspace.order[present] = b
                 present += 1
                 break
-    if limits.kind == NEWTON or has_gradient_hessian_bins(limits):
+    if params.kind == NEWTON or has_gradient_hessian_bins(params):
         for i in range(present):
             at = (first_bin + workspace.order[i]) * n
-            g = hist[at] >> 32 if limits.kind == NEWTON else hist[at]
-            h = hist[at] & _LOW if limits.kind == NEWTON else hist[at + 1]
+            g = hist[at] >> 32 if params.kind == NEWTON else hist[at]
+            h = hist[at] & _LOW if params.kind == NEWTON else hist[at + 1]
             workspace.key[i] = float(g) / float(h)
     else:
-        _write_sort_keys(hist, first_bin, present, limits, workspace)
+        _write_sort_keys(hist, first_bin, present, params, workspace)
     _sort_categories_by_key(workspace.order, workspace.key, present)
     for i in range(present + (1 if missing else 0)):
         at = (first_bin + (workspace.order[i] if i < present else n_bins)) * n

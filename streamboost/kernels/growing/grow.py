@@ -83,15 +83,16 @@ def allocate_workspace(n_channels, n_codes, n_splits, n_features, n_rows, n_slot
 @kernel
 def grow_tree(
     codes, features, offsets, n_bins, missing, categorical, rows, unsampled_rows, values, channel,
-    totals, limits, histogram_pool, nodes,
+    totals, params, histogram_pool, nodes,
 ):  # fmt: skip
     """Grow one tree into `nodes`, and sort `rows` and `unsampled_rows` by leaf.
 
     The first six arguments are those of `FeatureSubset`; `values`, `channel` and `totals` are those
     of `HistogramInputArrays`. Further arguments: `rows` uint32, on which splits are searched;
-    `unsampled_rows` uint32, which are only assigned to leaves; `limits` (1,) LIMITS;
-    `histogram_pool` int64 (slots, bins x channels), of any content; `nodes` NODE (2 leaves - 1,).
-    Returns the number of nodes, and of additions to histograms.
+    `unsampled_rows` uint32, which are only assigned to leaves; `params` TREE_PARAMS (1,), the
+    criterion and the limits of the tree; `histogram_pool` int64 (slots, bins x channels), of any
+    content; `nodes` NODE (2 leaves - 1,). Returns the number of nodes, and of additions to
+    histograms.
 
     The pool needs at least two slots, and at most one per leaf is used. With fewer slots than
     leaves the tree is the same. If the histogram of a leaf was evicted from the pool, the
@@ -99,7 +100,7 @@ def grow_tree(
     """
     columns = FeatureSubset(codes, features, offsets, n_bins, missing, categorical)
     histogram_input = HistogramInputArrays(values, channel, totals)
-    lim = limits[0]
+    lim = params[0]
     packed = lim.kind == NEWTON
     newton = packed or has_gradient_hessian_bins(lim)
     widths = (n_bins + missing).astype(np.uint64)
@@ -140,7 +141,7 @@ def _assign_histogram_slot(nodes, leaf, sibling, slot_owners):
 
 @inner_kernel
 def _build_leaf_histogram(
-    nodes, leaf, columns, fused, rows, histogram_input, limits, histogram_pool, workspace
+    nodes, leaf, columns, fused, rows, histogram_input, params, histogram_pool, workspace
 ):
     """Build the histogram of a leaf in its slot of the pool; return the number of additions."""
     node = nodes[leaf]
@@ -150,7 +151,7 @@ def _build_leaf_histogram(
         fused,
         rows,
         histogram_input,
-        limits,
+        params,
         histogram_pool[node.slot],
         workspace.pairs,
     )
@@ -158,11 +159,11 @@ def _build_leaf_histogram(
 
 
 @inner_kernel
-def _find_split_of_leaf(nodes, leaf, columns, histogram_input, limits, histogram_pool, workspace):
+def _find_split_of_leaf(nodes, leaf, columns, histogram_input, params, histogram_pool, workspace):
     """Write the best split of a leaf to its node. Without a split, free its histogram's slot."""
     node = nodes[leaf]
     find_best_split(
-        node, histogram_pool[node.slot], columns, limits, histogram_input.totals, workspace
+        node, histogram_pool[node.slot], columns, params, histogram_input.totals, workspace
     )
     if node.gain <= 0.0:
         workspace.owner[node.slot] = -1
@@ -171,7 +172,7 @@ def _find_split_of_leaf(nodes, leaf, columns, histogram_input, limits, histogram
 
 @inner_kernel
 def grow_tree_in_workspace(
-    columns, rows, unsampled_rows, histogram_input, limits, histogram_pool, nodes, fused, workspace
+    columns, rows, unsampled_rows, histogram_input, params, histogram_pool, nodes, fused, workspace
 ):
     """Grow one tree as `grow_tree` does, in the arrays of `workspace`; return the same numbers."""
     make_leaf(nodes, 0, 0, 0, rows.size, 0, unsampled_rows.size)
@@ -183,10 +184,10 @@ def grow_tree_in_workspace(
         owner[slot] = -1
     _assign_histogram_slot(nodes, 0, -1, owner)
     n_adds = _build_leaf_histogram(
-        nodes, 0, columns, fused, rows, histogram_input, limits, histogram_pool, workspace
+        nodes, 0, columns, fused, rows, histogram_input, params, histogram_pool, workspace
     )
-    _find_split_of_leaf(nodes, 0, columns, histogram_input, limits, histogram_pool, workspace)
-    while n_leaves < limits.max_leaf_nodes:
+    _find_split_of_leaf(nodes, 0, columns, histogram_input, params, histogram_pool, workspace)
+    while n_leaves < params.max_leaf_nodes:
         i = leaf_with_best_split(nodes, n_nodes)
         if i < 0:
             break
@@ -196,7 +197,7 @@ def grow_tree_in_workspace(
         n_nodes += 2
         n_leaves += 1
         slot, node.slot = node.slot, -1
-        if n_leaves == limits.max_leaf_nodes or node.depth + 1 >= limits.max_depth:
+        if n_leaves == params.max_leaf_nodes or node.depth + 1 >= params.max_depth:
             if slot >= 0:
                 owner[slot] = -1
             continue
@@ -212,18 +213,18 @@ def grow_tree_in_workspace(
                 fused,
                 rows,
                 histogram_input,
-                limits,
+                params,
                 histogram_pool,
                 workspace,
             )
         _assign_histogram_slot(nodes, small, large, owner)
         n_adds += _build_leaf_histogram(
-            nodes, small, columns, fused, rows, histogram_input, limits, histogram_pool, workspace
+            nodes, small, columns, fused, rows, histogram_input, params, histogram_pool, workspace
         )
         if slot >= 0:
             subtract_histogram(histogram_pool[slot], histogram_pool[nodes[small].slot])
         for child in (a, b):
             _find_split_of_leaf(
-                nodes, child, columns, histogram_input, limits, histogram_pool, workspace
+                nodes, child, columns, histogram_input, params, histogram_pool, workspace
             )
     return n_nodes, n_adds

@@ -61,7 +61,7 @@ class HistogramInputArrays(NamedTuple):
 
 
 class FusedHistogram(NamedTuple):
-    """Histogram over groups of features with few bins: one addition per row and group."""
+    """Histogram over groups of features with few bins; a row needs one addition per group."""
 
     codes: np.ndarray  # uint8 (groups, all rows): the combination of a row's bins in each group
     groups: np.ndarray  # uint32 (groups,): 0, 1, ...
@@ -275,19 +275,19 @@ def add_input_to_histogram(
 
 
 @inner_kernel
-def build_histogram(node, columns, fused, rows, histogram_input, limits, hist, workspace):
+def build_histogram(node, columns, fused, rows, histogram_input, params, hist, workspace):
     """Write the histogram of a node to `hist`. `workspace` is memory of two int64 per row."""
     hist[:] = 0
     codes, features, first = columns.codes, columns.features, columns.first
     start, stop = node.start, node.stop
-    if has_gradient_hessian_bins(limits):
+    if has_gradient_hessian_bins(params):
         _add_gradient_pairs_to_histogram(
             hist, codes, features, first, rows, start, stop, histogram_input.values, workspace
         )
         return
-    if limits.kind != NEWTON:
+    if params.kind != NEWTON:
         add_input_to_histogram(
-            hist, codes, features, first, rows, start, stop, histogram_input, limits.channels
+            hist, codes, features, first, rows, start, stop, histogram_input, params.channels
         )
         return
     values = histogram_input.values

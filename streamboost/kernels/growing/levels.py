@@ -42,7 +42,7 @@ class TreeBuilderState(NamedTuple):
 
 
 @kernel
-def start_growth(growth, columns, fused, rows, histogram_input, limits, workspace):
+def start_growth(growth, columns, fused, rows, histogram_input, params, workspace):
     """Start a tree with one leaf, and build its histogram on the rows of this shard.
 
     Returns the number of histograms in `growth.sums` that the caller must all-reduce.
@@ -57,20 +57,20 @@ def start_growth(growth, columns, fused, rows, histogram_input, limits, workspac
     if columns.features.size == 0:
         return 0
     build_histogram(
-        known[0], columns, fused, rows, histogram_input, limits[0], growth.sums[0], workspace.pairs
+        known[0], columns, fused, rows, histogram_input, params[0], growth.sums[0], workspace.pairs
     )
     size[3] = columns.features.size * rows.size
     return 1
 
 
 @kernel
-def continue_growth(growth, columns, fused, rows, histogram_input, limits, workspace):
+def continue_growth(growth, columns, fused, rows, histogram_input, params, workspace):
     """Continue the tree after the all-reduce of `growth.sums`, and split the next leaves.
 
     Returns the number of histograms in `growth.sums` that the caller must all-reduce next, or -1 if
     the tree is complete.
     """
-    lim = limits[0]
+    lim = params[0]
     if growth.known[0].slot < 0 and growth.size[0] == 1 and columns.features.size > 0:
         _assign_histogram_slot(growth, 0, -1, 0, workspace.owner)
         _copy_values_to(growth.pool[growth.known[0].slot], growth.sums[0])
@@ -91,7 +91,7 @@ def continue_growth(growth, columns, fused, rows, histogram_input, limits, works
 
 
 @inner_kernel
-def _find_splits_of_new_leaves(growth, columns, histogram_input, limits, workspace):
+def _find_splits_of_new_leaves(growth, columns, histogram_input, params, workspace):
     """Write the best split of each leaf that the last turn created to the leaf's node."""
     known, at = growth.known, 0
     for c in range(growth.size[2]):
@@ -113,16 +113,16 @@ def _find_splits_of_new_leaves(growth, columns, histogram_input, limits, workspa
                 _assign_histogram_slot(growth, child, left, c + 1, workspace.owner)
                 _copy_values_to(growth.pool[known[child].slot], growth.sums[at])
                 at += 1
-        _find_split_of_leaf(growth, left, i, columns, histogram_input, limits, workspace)
-        _find_split_of_leaf(growth, left + 1, i, columns, histogram_input, limits, workspace)
+        _find_split_of_leaf(growth, left, i, columns, histogram_input, params, workspace)
+        _find_split_of_leaf(growth, left + 1, i, columns, histogram_input, params, workspace)
     growth.size[2] = 0
 
 
 @inner_kernel
-def _find_split_of_leaf(growth, leaf, parent, columns, histogram_input, limits, workspace):
+def _find_split_of_leaf(growth, leaf, parent, columns, histogram_input, params, workspace):
     node = growth.known[leaf]
     find_best_split(
-        node, growth.pool[node.slot], columns, limits, histogram_input.totals, workspace
+        node, growth.pool[node.slot], columns, params, histogram_input.totals, workspace
     )
     growth.bound[leaf] = min(growth.bound[parent], node.gain)
     if node.gain <= 0.0:
@@ -168,7 +168,7 @@ def _assign_histogram_slot(growth, leaf, sibling, first_split, slot_owners):
 
 
 @inner_kernel
-def _apply_known_splits_in_best_first_order(growth, limits):
+def _apply_known_splits_in_best_first_order(growth, params):
     """Split the leaves of the tree in best-first order, until a leaf has no known children.
 
     Returns the index of this leaf in `growth.known`, or -1 if the tree is complete, and the number
@@ -176,7 +176,7 @@ def _apply_known_splits_in_best_first_order(growth, limits):
     """
     tree, known, source, size = growth.tree, growth.known, growth.source, growth.size
     while True:
-        n_left = limits.max_leaf_nodes - (size[1] + 1) // 2
+        n_left = params.max_leaf_nodes - (size[1] + 1) // 2
         i = leaf_with_best_split(tree, size[1]) if n_left > 0 else -1
         if i < 0:
             return np.int64(-1), n_left
@@ -237,7 +237,7 @@ def _split_leaf(
     fused,
     rows,
     histogram_input,
-    limits,
+    params,
     workspace,
 ):
     """Split leaf number `turn_split` of this turn: partition its rows, and build child histograms.
@@ -253,7 +253,7 @@ def _split_leaf(
     column = columns.codes[columns.features[j]]
     mark_left_bins(node, columns.categorical[j], columns.n_bins[j], workspace.side)
     light = (
-        _child_with_smaller_hessian(growth.pool[slot], columns, j, workspace.side, limits)
+        _child_with_smaller_hessian(growth.pool[slot], columns, j, workspace.side, params)
         if slot >= 0
         else np.int64(2)
     )
@@ -264,7 +264,7 @@ def _split_leaf(
     for child in range(left, left + 2):
         growth.taken[child], growth.bound[child] = False, 0.0
     growth.size[0] += 2
-    if n_splits_left == 1 or node.depth + 1 >= limits.max_depth:
+    if n_splits_left == 1 or node.depth + 1 >= params.max_depth:
         light = np.int64(-1)
     elif n_sums + (2 if light == 2 else 1) > growth.sums.shape[0]:
         return _undo_split(growth, turn_split, n_sums)
@@ -274,7 +274,7 @@ def _split_leaf(
             child = known[left + side]
             hist = growth.sums[n_sums]
             build_histogram(
-                child, columns, fused, rows, histogram_input, limits, hist, workspace.pairs
+                child, columns, fused, rows, histogram_input, params, hist, workspace.pairs
             )
             growth.size[3] += columns.features.size * (child.stop - child.start)
             n_sums += 1
@@ -294,12 +294,12 @@ def _undo_split(growth, turn_split, n_sums):
 
 
 @inner_kernel
-def _child_with_smaller_hessian(hist, columns, feature, goes_left, limits):
+def _child_with_smaller_hessian(hist, columns, feature, goes_left, params):
     """Return the child of a split that has the smaller Hessian sum: 0 for left, 1 for right."""
     left, right = np.int64(0), np.int64(0)
     for b in range(columns.n_bins[feature] + columns.missing[feature]):
         at = np.int64(columns.first[feature]) + b
-        h = hist[at] & _LOW if limits.kind == NEWTON else hist[2 * at + 1]
+        h = hist[at] & _LOW if params.kind == NEWTON else hist[2 * at + 1]
         if goes_left[b]:
             left += h
         else:

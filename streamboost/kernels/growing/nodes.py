@@ -67,7 +67,6 @@ def partition_rows(rows, start, stop, column, left_mask, buffer):
     Returns the position of the first row that goes right. `column` is the bin index of each
     training row, and `left_mask` (256,) is 1 for bins that go left. `buffer` is a workspace.
 
-
     The partition is stable, so that the rows of a leaf keep their order and memory is read
     sequentially.
     """

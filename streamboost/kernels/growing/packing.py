@@ -9,13 +9,13 @@ __all__ = ["pack_trees"]
 
 @kernel
 def pack_trees(
-    grown, sizes, weights, cuts, offsets, n_nodes, n_leaves, nodes, roots, gain, cover, source
+    grown_nodes, sizes, weights, cuts, offsets, n_nodes, n_leaves, nodes, roots, gain, cover, source
 ):
-    """Copy the inner nodes of the `grown` trees into the arrays of a forest, and link them.
+    """Copy the inner nodes of the `grown_nodes` trees into the arrays of a forest, and link them.
 
     Parameters
     ----------
-    grown, sizes
+    grown_nodes, sizes
         NODE, the nodes of all trees, and int64 (trees,), the number of nodes of each tree.
     weights
         float64 (leaves,), the total weight of the rows of each leaf.
@@ -28,14 +28,14 @@ def pack_trees(
     nodes, roots, gain, cover, source
         Outputs: FOREST_NODE (inner,); int32 (trees,); float32 (inner,), the gain per record;
         float32 (leaves,), the share of the tree's weight; int64 (inner,), the index of each node
-        in `grown`.
+        in `grown_nodes`.
     """
-    place = np.empty(grown.size, np.int32)
+    place = np.empty(grown_nodes.size, np.int32)
     start, inner, leaf = 0, 0, 0
     for t in range(sizes.size):
         end, first_inner, first_leaf, total = start + sizes[t], inner, leaf, 0.0
         for i in range(start, end):
-            if grown[i].left < 0:
+            if grown_nodes[i].left < 0:
                 place[i] = ~(leaf + n_leaves)
                 total += weights[leaf]
                 leaf += 1
@@ -46,7 +46,7 @@ def pack_trees(
         for m in range(first_leaf, leaf):
             cover[m] = weights[m] / total
         for m in range(first_inner, inner):
-            node, into = grown[source[m]], nodes[m]
+            node, into = grown_nodes[source[m]], nodes[m]
             f, left = node.feature, start + node.left
             cut = offsets[f] + node.bin
             into.feature, into.missing_left = f, node.missing_left

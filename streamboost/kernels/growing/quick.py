@@ -51,7 +51,7 @@ _LOW = np.int64(0xFFFFFFFF)
 class _SplitSearchWorkspace(NamedTuple):
     """Arrays for finding the best split of a node, if d features are available."""
 
-    sums: np.ndarray  # LIMITS (1,): the tree's limits, for sums that are not packed
+    sums: np.ndarray  # TREE_PARAMS (1,): the tree's limits, for sums that are not packed
     bins: np.ndarray  # int64 (2 x codes,): unpacked sums of a packed feature
     ends: np.ndarray  # int64 (parts,): end of each part of a node's rows
     totals: np.ndarray  # float64 (parts, sums): cumulated sums of the rows
@@ -64,11 +64,11 @@ class _SplitSearchWorkspace(NamedTuple):
 
 
 @inner_kernel
-def _add_row_to_sums(row, histogram_input, limits, sums):
+def _add_row_to_sums(row, histogram_input, params, sums):
     values, channel, width = histogram_input.values, histogram_input.channel, sums.size
     if channel.size:
         sums[channel[row]] += values[row]
-    elif limits.kind == NEWTON:
+    elif params.kind == NEWTON:
         sums[0] += values[row] >> 32
         sums[1] += values[row] & _LOW
     else:
@@ -78,7 +78,7 @@ def _add_row_to_sums(row, histogram_input, limits, sums):
 
 @inner_kernel
 def _divide_rows_into_parts(
-    rows_by_score, start, stop, max_scores, histogram_input, limits, min_rows, workspace
+    rows_by_score, start, stop, max_scores, histogram_input, params, min_rows, workspace
 ):
     """Divide a node's rows, in descending order of `max_scores`, into parts.
 
@@ -95,7 +95,7 @@ def _divide_rows_into_parts(
         totals[0, k] = 0.0
     n_parts, begin, before, so_far, wanted = 0, start, 0.0, 0.0, _FIRST * whole
     for i in range(start, stop):
-        _add_row_to_sums(rows_by_score[i], histogram_input, limits, totals[n_parts])
+        _add_row_to_sums(rows_by_score[i], histogram_input, params, totals[n_parts])
         so_far += max_scores[rows_by_score[i]]
         enough = (
             before + so_far >= wanted and i + 1 - begin >= min_rows and stop - i - 1 >= min_rows
@@ -117,7 +117,7 @@ def _divide_rows_into_parts(
 
 @inner_kernel
 def _add_rows_to_histograms(
-    hist, columns, first_feature, end_feature, rows_by_score, start, stop, histogram_input, limits
+    hist, columns, first_feature, end_feature, rows_by_score, start, stop, histogram_input, params
 ):
     """Add rows to the histograms of the features from `first_feature` to `end_feature`."""
     codes, features, first = (
@@ -125,7 +125,7 @@ def _add_rows_to_histograms(
         columns.features[first_feature:end_feature],
         columns.first[first_feature:end_feature],
     )
-    if limits.kind == NEWTON:
+    if params.kind == NEWTON:
         add_packed_gradients_to_histogram(
             hist, codes, features, first, rows_by_score, start, stop, histogram_input.values
         )
@@ -139,19 +139,19 @@ def _add_rows_to_histograms(
             start,
             stop,
             histogram_input,
-            limits.channels,
+            params.channels,
         )
 
 
 @inner_kernel
-def _best_split_score(hist, columns, feature, limits, min_weight, node_sums, min_score, workspace):
+def _best_split_score(hist, columns, feature, params, min_weight, node_sums, min_score, workspace):
     """Return the score of a feature's best split whose children each have at least `min_weight`."""
     first, n_bins, missing = (
         np.int64(columns.first[feature]),
         columns.n_bins[feature],
         columns.missing[feature],
     )
-    if limits.kind == NEWTON:
+    if params.kind == NEWTON:
         for b in range(n_bins + missing):
             packed = hist[first + b]
             workspace.bins[2 * b], workspace.bins[2 * b + 1] = packed >> 32, packed & _LOW
@@ -174,7 +174,7 @@ def _best_split_score(hist, columns, feature, limits, min_weight, node_sums, min
 
 
 @inner_kernel
-def _feature_score_bound(hist, columns, feature, limits, part, workspace):
+def _feature_score_bound(hist, columns, feature, params, part, workspace):
     """Return an upper bound of the score of a feature's best split, from the rows up to `part`.
 
     `part` is the index of a part of the node's rows (`_divide_rows_into_parts`). The bound is the
@@ -184,7 +184,7 @@ def _feature_score_bound(hist, columns, feature, limits, part, workspace):
     """
     total = workspace.totals[part]
     worth = _best_split_score(
-        hist, columns, feature, limits, 0.0, total, child_score(total, workspace.sums[0]), workspace
+        hist, columns, feature, params, 0.0, total, child_score(total, workspace.sums[0]), workspace
     )
     return workspace.rest[part] + worth
 
@@ -195,7 +195,7 @@ def _complete_histograms(
     columns,
     rows_by_score,
     histogram_input,
-    limits,
+    params,
     hist,
     n_parts,
     node_score,
@@ -216,10 +216,10 @@ def _complete_histograms(
     )
     hist[:] = 0
     _add_rows_to_histograms(
-        hist, columns, 0, d, rows_by_score, node.start, ends[0], histogram_input, limits
+        hist, columns, 0, d, rows_by_score, node.start, ends[0], histogram_input, params
     )
     for j in range(d):
-        bound[j] = _feature_score_bound(hist, columns, j, limits, 0, workspace)
+        bound[j] = _feature_score_bound(hist, columns, j, params, 0, workspace)
     adds = d * (ends[0] - node.start)
     best = node_score
     workspace.finished[:] = False
@@ -228,23 +228,23 @@ def _complete_histograms(
         while part < n_parts and bound[j] >= best - abs(best) * tolerance:
             start, stop = ends[part - 1], ends[part]
             _add_rows_to_histograms(
-                hist, columns, j, j + 1, rows_by_score, start, stop, histogram_input, limits
+                hist, columns, j, j + 1, rows_by_score, start, stop, histogram_input, params
             )
             adds += stop - start
             if part + 1 < n_parts:
-                bound[j] = _feature_score_bound(hist, columns, j, limits, part, workspace)
+                bound[j] = _feature_score_bound(hist, columns, j, params, part, workspace)
             part += 1
         if part == n_parts:
             workspace.finished[j] = True
             bound[j] = _best_split_score(
-                hist, columns, j, limits, limits.min_child, total, node_score, workspace
+                hist, columns, j, params, params.min_child, total, node_score, workspace
             )
             best = max(best, bound[j])
     return best, adds
 
 
 @inner_kernel
-def _write_best_split(node, hist, columns, limits, totals, min_score, workspace):
+def _write_best_split(node, hist, columns, params, totals, min_score, workspace):
     """Write the best split to `node`, among features with complete histograms.
 
     Features whose score is below `min_score` are ignored. Writes nothing if no feature is left.
@@ -266,38 +266,38 @@ def _write_best_split(node, hist, columns, limits, totals, min_score, workspace)
         some.missing[:n],
         some.categorical[:n],
     )
-    begin = np.int64(columns.first[places[0]]) * limits.channels
-    find_best_split(node, hist[begin:], these, limits, totals, workspace.room)
+    begin = np.int64(columns.first[places[0]]) * params.channels
+    find_best_split(node, hist[begin:], these, params, totals, workspace.room)
     if node.gain > 0.0:
         node.feature = places[node.feature]
 
 
 @kernel
 def _find_split_of_node(
-    node, columns, rows_by_score, max_scores, histogram_input, limits, hist, workspace
+    node, columns, rows_by_score, max_scores, histogram_input, params, hist, workspace
 ):
     """Find the best split of a node and write it to `node`; return the additions to histograms."""
     least = hist.size // (2 * columns.features.size)
     n_parts = _divide_rows_into_parts(
-        rows_by_score, node.start, node.stop, max_scores, histogram_input, limits, least, workspace
+        rows_by_score, node.start, node.stop, max_scores, histogram_input, params, least, workspace
     )
     if n_parts == 0:
         return 0
     total = workspace.totals[n_parts - 1]
-    if child_weight(total, workspace.sums[0]) < 2 * limits.min_child:
+    if child_weight(total, workspace.sums[0]) < 2 * params.min_child:
         return 0
     whole = child_score(total, workspace.sums[0])
     # Features within this margin of the best are kept, as they could decide near ties: each
     # candidate may change the best by up to a tie, and Newton's score is a difference.
-    slack = (TIE - 1.0) * (hist.size // limits.channels * 2 + 16)
-    if limits.kind == NEWTON or limits.kind == NEWTON_SUMS:
+    slack = (TIE - 1.0) * (hist.size // params.channels * 2 + 16)
+    if params.kind == NEWTON or params.kind == NEWTON_SUMS:
         slack += 1e-7
     best, adds = _complete_histograms(
         node,
         columns,
         rows_by_score,
         histogram_input,
-        limits,
+        params,
         hist,
         n_parts,
         whole,
@@ -305,18 +305,18 @@ def _find_split_of_node(
         workspace,
     )
     _write_best_split(
-        node, hist, columns, limits, histogram_input.totals, best - abs(best) * slack, workspace
+        node, hist, columns, params, histogram_input.totals, best - abs(best) * slack, workspace
     )
     return adds
 
 
 @kernel
-def _allocate_node_workspace(columns, sum_limits, limits, n_bins, n_rows):
-    d, n, n_splits = columns.features.size, sum_limits[0].channels, 0
-    if limits.kind == NEWTON or has_gradient_hessian_bins(limits):
+def _allocate_node_workspace(columns, sum_params, params, n_bins, n_rows):
+    d, n, n_splits = columns.features.size, sum_params[0].channels, 0
+    if params.kind == NEWTON or has_gradient_hessian_bins(params):
         n_splits = 2 * n_bins
     return _SplitSearchWorkspace(
-        sum_limits,
+        sum_params,
         np.empty(2 * CODES, np.int64),
         np.empty(_STEPS + 2, np.int64),
         np.empty((_STEPS + 2, n)),
@@ -339,7 +339,7 @@ def _allocate_node_workspace(columns, sum_limits, limits, n_bins, n_rows):
 @kernel
 def grow_tree_with_pruning(
     codes, features, offsets, n_bins, missing, rows, rows_by_score, unsampled, max_scores, values,
-    channel, limits, hist, nodes,
+    channel, params, hist, nodes,
 ):  # fmt: skip
     """Grow one tree as `grow.grow_tree` does, and skip features that cannot have the best split.
 
@@ -352,12 +352,12 @@ def grow_tree_with_pruning(
     make_leaf(nodes, 0, 0, 0, rows.size, 0, unsampled.size)
     if features.size == 0:
         return 1, 0
-    lim = limits[0]
+    lim = params[0]
     columns = FeatureSubset(
         codes, features, offsets, n_bins, missing, np.zeros(features.size, np.bool_)
     )
     histogram_input = HistogramInputArrays(values, channel, np.empty(0))
-    apart = limits.copy()
+    apart = params.copy()
     if lim.kind == NEWTON:
         apart[0].kind, apart[0].channels = NEWTON_SUMS, 2
     workspace = _allocate_node_workspace(

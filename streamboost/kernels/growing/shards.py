@@ -10,7 +10,7 @@ from streamboost.kernels.growing.nodes import (
 )
 from streamboost.kernels.growing.sketch import convert_grown_nodes, sum_leaf_weights
 from streamboost.kernels.growing.steps import (
-    bounds_to_float,
+    gradient_bounds_to_float,
     leaf_gradient_sums,
     leaf_values,
     update_gradients,
@@ -48,7 +48,7 @@ def quantize_gradients(rows, workspace, sums, is_unpacked):
     `sums` (2,) are the bounds of `update_and_bound_gradients`, summed over all shards.
     `is_unpacked` is as in `softmax.quantize`.
     """
-    sum_g, sum_h = bounds_to_float(sums[0], sums[1])
+    sum_g, sum_h = gradient_bounds_to_float(sums[0], sums[1])
     return quantize_without_overflow(
         workspace.gradient,
         workspace.hessian,

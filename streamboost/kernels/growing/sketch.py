@@ -13,7 +13,7 @@ from streamboost.kernels.growing.histograms import (
 )
 from streamboost.kernels.growing.nodes import CODES
 from streamboost.kernels.growing.steps import (
-    bounds_to_float,
+    gradient_bounds_to_float,
     leaf_gradient_sums,
     leaf_values,
     update_gradients,
@@ -53,7 +53,7 @@ class SketchRows(NamedTuple):
 
 
 class RandomDraws(NamedTuple):
-    """Random class directions, features and rows of each boosting round."""
+    """Random draws for each boosting round: a vector over the classes, features and rows."""
 
     directions: np.ndarray  # float32 (rounds, K)
     features: np.ndarray  # uint32 (rounds, d), ascending; or (1, d), the same in each round
@@ -82,13 +82,13 @@ class RoundWorkspace(NamedTuple):
 
 
 @kernel
-def boost_rounds(binned, rows, draws, limits, rate, clamp, workspace, trees):
+def boost_rounds(binned, rows, draws, params, rate, clamp, workspace, trees):
     """Grow a tree for each round in `draws`; return the number of additions to histograms.
 
-    `limits` (1,) LIMITS are in the same unit as `rows.weight`. `clamp` bounds the Newton step of a
-    leaf, which is then multiplied by `rate`.
+    `params` TREE_PARAMS (1,) are the tree's criterion and limits, in the unit of `rows.weight`.
+    `clamp` bounds the Newton step of a leaf, which is then multiplied by `rate`.
     """
-    lim, P, y, weight = limits[0], rows.probabilities, rows.y, rows.weight
+    lim, P, y, weight = params[0], rows.probabilities, rows.y, rows.weight
     most, least, l2, is_unpacked = lim.max_leaf_nodes, lim.min_child, lim.l2, lim.kind != NEWTON
     g, h, ends, leaf = workspace.gradient, workspace.hessian, workspace.ends, rows.leaf
     d, (slots, width) = draws.features.shape[1], workspace.pool.shape
@@ -103,7 +103,7 @@ def boost_rounds(binned, rows, draws, limits, rate, clamp, workspace, trees):
         n_rows = write_sampled_rows_first(chosen, workspace.order)
         trained, rest = workspace.order[:n_rows], workspace.order[n_rows:]
         given = P, leaf, rows.factors, draws.directions[m], y, weight, g, h
-        sum_g, sum_h = bounds_to_float(*update_gradients(*given))
+        sum_g, sum_h = gradient_bounds_to_float(*update_gradients(*given))
         scale_g, scale_h = quantize_without_overflow(
             g, h, weight, sum_g, sum_h, is_unpacked, workspace.histogram_input
         )

@@ -21,34 +21,34 @@ _BLOCK = 128  # scores compared at once
 
 
 @inner_kernel
-def _newton_split_score(left_g, left_h, limits, total_g, total_h, sum_ab):
+def _newton_split_score(left_g, left_h, params, total_g, total_h, sum_ab):
     """Return the score of a split from gradient sums, or -1 if a child's Hessian sum is too small.
 
     The score is (G_left b - G_right a)^2 / (a b). a and b are the Hessian sums of the left and
     right child plus l2, and `sum_ab` is a + b. The usual score is G_left^2 / a + G_right^2 / b.
     This score ranks the splits of a node in the same order, and needs one division instead of two.
     """
-    a = left_h + limits.l2
+    a = left_h + params.l2
     apart = left_g * sum_ab - total_g * a
     value = apart * apart / (a * (sum_ab - a))
-    return value if (left_h >= limits.min_child) & (total_h - left_h >= limits.min_child) else -1.0
+    return value if (left_h >= params.min_child) & (total_h - left_h >= params.min_child) else -1.0
 
 
 # These loops have no branches, so that the compiler vectorizes them.
 @inner_kernel
-def _write_split_scores_of_packed_sums(prefix, limits, total_g, total_h, scores):
-    both = total_h + 2.0 * limits.l2
+def _write_split_scores_of_packed_sums(prefix, params, total_g, total_h, scores):
+    both = total_h + 2.0 * params.l2
     for c in range(prefix.size):
         g, h = np.float64(np.int32(prefix[c] >> 32)), np.float64(np.int32(prefix[c]))
-        scores[c] = _newton_split_score(g, h, limits, total_g, total_h, both)
+        scores[c] = _newton_split_score(g, h, params, total_g, total_h, both)
 
 
 @inner_kernel
-def _write_split_scores(gradients, hessians, limits, total_g, total_h, scores):
-    both = total_h + 2.0 * limits.l2
+def _write_split_scores(gradients, hessians, params, total_g, total_h, scores):
+    both = total_h + 2.0 * params.l2
     for c in range(gradients.size):
         g, h = np.float64(gradients[c]), np.float64(hessians[c])
-        scores[c] = _newton_split_score(g, h, limits, total_g, total_h, both)
+        scores[c] = _newton_split_score(g, h, params, total_g, total_h, both)
 
 
 @inner_kernel
@@ -82,7 +82,7 @@ def _are_all_scores_below(scores, threshold):
 
 
 @inner_kernel
-def _select_best_split(scores, keys, n_splits, limits, total_g, total_h):
+def _select_best_split(scores, keys, n_splits, params, total_g, total_h):
     """Return the index and the gain of the best split, or -1 and 0 if no split has a gain.
 
     Ties go to the first split. `keys` are the bits of `scores`, as int64.
@@ -95,7 +95,7 @@ def _select_best_split(scores, keys, n_splits, limits, total_g, total_h):
     if top < 0:
         return -1, 0.0
     keys[n_splits] = top
-    l2, square, both = limits.l2, total_g * total_g, total_h + 2.0 * limits.l2
+    l2, square, both = params.l2, total_g * total_g, total_h + 2.0 * params.l2
     lost = square * l2 / (both * (total_h + l2))  # the parent's score less G^2 / (a + b)
     if not scores[n_splits] / both - lost > square / (total_h + l2) * (TIE - 1.0):
         return -1, 0.0
@@ -116,10 +116,10 @@ def _sum_channel_over_bins(hist, channel_index, n_channels, n_bins):
 
 
 @inner_kernel
-def _find_newton_split(node, hist, columns, limits, workspace):
+def _find_newton_split(node, hist, columns, params, workspace):
     first, n_bins, missing = columns.first, columns.n_bins, columns.missing
     width, zero, one = n_bins[0] + missing[0], np.uint64(0), np.uint64(1)
-    if limits.kind == NEWTON:
+    if params.kind == NEWTON:
         packed = _sum_channel_over_bins(hist, 0, 1, width)
         total_g, total_h = np.float64(packed >> 32), np.float64(packed & _LOW)
     else:
@@ -127,28 +127,28 @@ def _find_newton_split(node, hist, columns, limits, workspace):
             np.float64(_sum_channel_over_bins(hist, 0, 2, width)),
             np.float64(_sum_channel_over_bins(hist, 1, 2, width)),
         )
-    if total_h < 2 * limits.min_child:
+    if total_h < 2 * params.min_child:
         return
     prefix, hessians, scores = workspace.prefix, workspace.hessians, workspace.scores
     at = zero
     for j in range(n_bins.size):
         bins, start, n = hist, first[j], n_bins[j]
         if columns.categorical[j]:
-            n = gather_sorted_histogram(hist, np.int64(start), n, missing[j], limits, workspace)
+            n = gather_sorted_histogram(hist, np.int64(start), n, missing[j], params, workspace)
             bins, start = workspace.hist, zero
         end, before = np.uint64(n), at
-        if limits.kind == NEWTON:
+        if params.kind == NEWTON:
             at = _write_left_sums_of_splits(bins, zero, one, start, end, missing[j], prefix, before)
         else:
             two = one + one
             at = _write_left_sums_of_splits(bins, zero, two, start, end, missing[j], prefix, before)
             _write_left_sums_of_splits(bins, one, two, start, end, missing[j], hessians, before)
         workspace.ends[j] = at
-    if limits.kind == NEWTON:
-        _write_split_scores_of_packed_sums(prefix[:at], limits, total_g, total_h, scores)
+    if params.kind == NEWTON:
+        _write_split_scores_of_packed_sums(prefix[:at], params, total_g, total_h, scores)
     else:
-        _write_split_scores(prefix[:at], hessians[:at], limits, total_g, total_h, scores)
-    best, gain = _select_best_split(scores, workspace.keys, np.int64(at), limits, total_g, total_h)
+        _write_split_scores(prefix[:at], hessians[:at], params, total_g, total_h, scores)
+    best, gain = _select_best_split(scores, workspace.keys, np.int64(at), params, total_g, total_h)
     if best < 0:
         return
     j = 0
@@ -160,14 +160,14 @@ def _find_newton_split(node, hist, columns, limits, workspace):
     node.missing_left = best - start >= n
     if columns.categorical[j]:
         gather_sorted_histogram(
-            hist, np.int64(first[j]), n_bins[j], missing[j], limits, workspace
+            hist, np.int64(first[j]), n_bins[j], missing[j], params, workspace
         )  # its order again
         set_left_categories(node, workspace.order, node.bin + 1)
 
 
 @inner_kernel
 def best_split_of_feature(
-    hist, offset, n_bins, missing, limits, min_weight, totals, total, min_score, left, right
+    hist, offset, n_bins, missing, params, min_weight, totals, total, min_score, left, right
 ):
     """Return the best split of one feature, whose children each have at least `min_weight`.
 
@@ -177,7 +177,7 @@ def best_split_of_feature(
     if no split has a score above `min_score`.
     """
     best, best_bin, best_left = min_score, -1, False
-    n = limits.channels
+    n = params.channels
     for side in range(2 if missing else 1):
         for k in range(n):
             left[k] = float(hist[(offset + n_bins) * n + k]) if side == 1 else 0.0
@@ -188,42 +188,42 @@ def best_split_of_feature(
             for k in range(n):
                 left[k] += float(hist[at + k])
                 right[k] = total[k] - left[k]
-            if child_weight(left, limits) < min_weight:
+            if child_weight(left, params) < min_weight:
                 continue
-            if child_weight(right, limits) < min_weight:
+            if child_weight(right, params) < min_weight:
                 break
-            if limits.kind == STUMP:
-                worth = stump_score(left, right, limits, totals)
+            if params.kind == STUMP:
+                worth = stump_score(left, right, params, totals)
             else:
-                worth = child_score(left, limits) + child_score(right, limits)
+                worth = child_score(left, params) + child_score(right, params)
             if worth > best + abs(best) * (TIE - 1.0):
                 best, best_bin, best_left = worth, b, side == 1
     return best, best_bin, best_left
 
 
 @inner_kernel
-def _find_split_by_child_scores(node, hist, columns, limits, totals, workspace):
+def _find_split_by_child_scores(node, hist, columns, params, totals, workspace):
     n_bins, missing = columns.n_bins, columns.missing
     total, left, right = workspace.total, workspace.left, workspace.right
     total[:] = 0.0
     for b in range(n_bins[0] + (1 if missing[0] else 0)):
-        for k in range(limits.channels):
-            total[k] += float(hist[b * limits.channels + k])
-    if child_weight(total, limits) < 2 * limits.min_child:
+        for k in range(params.channels):
+            total[k] += float(hist[b * params.channels + k])
+    if child_weight(total, params) < 2 * params.min_child:
         return
-    if limits.kind == STUMP:
+    if params.kind == STUMP:
         left[:] = 0.0
-        whole = stump_score(total, left, limits, totals)
+        whole = stump_score(total, left, params, totals)
     else:
-        whole = child_score(total, limits)
+        whole = child_score(total, params)
     best = whole
     for j in range(n_bins.size):
         bins, at, n = hist, np.int64(columns.first[j]), n_bins[j]
         if columns.categorical[j]:
-            n = gather_sorted_histogram(hist, at, n, missing[j], limits, workspace)
+            n = gather_sorted_histogram(hist, at, n, missing[j], params, workspace)
             bins, at = workspace.hist, np.int64(0)
         worth, bin_, side = best_split_of_feature(
-            bins, at, n, missing[j], limits, limits.min_child, totals, total, best, left, right
+            bins, at, n, missing[j], params, params.min_child, totals, total, best, left, right
         )
         if bin_ >= 0:
             best = worth
@@ -233,12 +233,12 @@ def _find_split_by_child_scores(node, hist, columns, limits, totals, workspace):
 
 
 @inner_kernel
-def find_best_split(node, hist, columns, limits, totals, workspace):
+def find_best_split(node, hist, columns, params, totals, workspace):
     """Find the best split of a node in its histogram `hist`, and write the split to `node`.
 
     Writes nothing if no split has a gain.
     """
-    if limits.kind == NEWTON or has_gradient_hessian_bins(limits):
-        _find_newton_split(node, hist, columns, limits, workspace)
+    if params.kind == NEWTON or has_gradient_hessian_bins(params):
+        _find_newton_split(node, hist, columns, params, workspace)
     else:
-        _find_split_by_child_scores(node, hist, columns, limits, totals, workspace)
+        _find_split_by_child_scores(node, hist, columns, params, totals, workspace)

@@ -10,7 +10,7 @@ import numpy as np
 from streamboost.kernels.jit import fastmath_kernel, inner_kernel
 
 __all__ = [
-    "bounds_to_float",
+    "gradient_bounds_to_float",
     "leaf_gradient_sums",
     "leaf_values",
     "update_gradients",
@@ -31,7 +31,7 @@ def update_gradients(probabilities, leaf, factors, direction, y, weight, gradien
     exponentials of the values of each row's `leaf` uint16 (n,), and are then normalised. Gradients
     and Hessians are along the `direction` u, float32 (K,), for a row of weight 1. The negative
     gradient is u_y - u.p, and the Hessian is sum u^2 p - (u.p)^2. Returns upper bounds of the
-    weighted sums of |gradient| and of Hessians, as integers for `bounds_to_float`.
+    weighted sums of |gradient| and of Hessians, as integers for `gradient_bounds_to_float`.
     """
     n, n_classes = probabilities.shape
     sum_g, sum_h = np.int64(0), np.int64(0)
@@ -59,7 +59,7 @@ def update_gradients(probabilities, leaf, factors, direction, y, weight, gradien
 
 
 @inner_kernel
-def bounds_to_float(sum_g, sum_h):
+def gradient_bounds_to_float(sum_g, sum_h):
     """Convert upper bounds of the sums of |gradient| and of Hessians from integers to float64.
 
     The integers are those of `update_gradients`, which can be summed over shards without rounding.

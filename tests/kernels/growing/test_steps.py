@@ -14,7 +14,7 @@ def called_by_a_kernel(inner):
 
 
 update_gradients = called_by_a_kernel(steps.update_gradients)
-bounds_to_float = called_by_a_kernel(steps.bounds_to_float)
+gradient_bounds_to_float = called_by_a_kernel(steps.gradient_bounds_to_float)
 leaf_gradient_sums = called_by_a_kernel(steps.leaf_gradient_sums)
 write_leaf_values = called_by_a_kernel(steps.leaf_values)
 
@@ -32,7 +32,7 @@ def rows(seed, n=50, K=5, n_leaves=3):
 
 def advance(P, leaf, values, u, y, w):
     g, h = np.empty((2, len(y)), np.float32)
-    bounds = bounds_to_float(*update_gradients(P, leaf, np.exp(values), u, y, w, g, h))
+    bounds = gradient_bounds_to_float(*update_gradients(P, leaf, np.exp(values), u, y, w, g, h))
     return g, h, bounds
 
 
