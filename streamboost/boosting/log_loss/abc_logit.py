@@ -93,11 +93,11 @@ class ABCLogitBoostClassifier(NewtonTreesClassifier):
     """Multi-class LogitBoost with an adaptive base class: K-1 trees per round (Li, 2010).
 
     The scores sum to zero, so that the scores of K-1 classes determine the score of the base class
-    b. Tree k changes F_k and F_b in opposite directions, with negative gradient (r_k - p_k) - (r_b
-    - p_b) and Hessian (p_k + p_b) - (p_k - p_b)^2 (Sun, Reid and Zhou, 2014, section 3.2). p =
-    softmax(F) are the probabilities, and r_k is 1 for rows of class k, else 0. The trees of a round
-    are independent, and each changes the base class. If K is large, the sum of these K-1 steps may
-    be far longer than a Newton step.
+    b. Let p = softmax(F) be the probabilities, and r_k 1 for rows of class k, else 0. Tree k
+    changes F_k and F_b in opposite directions, with negative gradient (r_k - p_k) - (r_b - p_b) and
+    Hessian (p_k + p_b) - (p_k - p_b)^2 (Sun, Reid and Zhou, 2014, section 3.2). The trees of a
+    round are independent, and each changes the base class. If K is large, the sum of these K-1
+    steps may be far longer than a Newton step.
 
     Parameters
     ----------
