@@ -36,32 +36,32 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class DisagreementCounts:
-    """How many labels of an annotator were compared (`n`), and are in conflict (`n_conflicts`)."""
+    """Number of an annotator's compared labels (`n`), and of disagreements among these."""
 
-    n_conflicts: int
+    n_disagreements: int
     n: int
 
     @property
-    def conflict_rate(self) -> Proportion | None:
-        """Proportion of compared labels in conflict; None if no label was compared."""
-        return Proportion(self.n_conflicts / self.n, self.n) if self.n else None
+    def disagreement_rate(self) -> Proportion | None:
+        """Proportion of compared labels that disagree with others; None if none was compared."""
+        return Proportion(self.n_disagreements / self.n, self.n) if self.n else None
 
 
 def find_outlier_annotators(counts_by_annotator: Mapping[str, DisagreementCounts]) -> list[str]:
     """Return the annotators who disagree with others significantly more often than the rest.
 
-    The annotator with the largest proportion of conflicts is first. Fisher's exact test is
+    The annotator with the largest proportion of disagreements is first. Fisher's exact test is
     one-sided, with the significance level divided by the number of annotators (Bonferroni).
     """
     against, n = (
-        sum(counts.n_conflicts for counts in counts_by_annotator.values()),
+        sum(counts.n_disagreements for counts in counts_by_annotator.values()),
         sum(counts.n for counts in counts_by_annotator.values()),
     )
     named = [
-        (-counts.n_conflicts / counts.n, name)
+        (-counts.n_disagreements / counts.n, name)
         for name, counts in counts_by_annotator.items()
         if counts.n >= _LEAST
-        and fisher_p_value(counts.n_conflicts, counts.n, against, n)
+        and fisher_p_value(counts.n_disagreements, counts.n, against, n)
         < ERROR_PROBABILITY / len(counts_by_annotator)
     ]
     return [name for _, name in sorted(named)]
@@ -83,14 +83,14 @@ def _disagreement_counts(view: StatusSnapshot) -> dict[str, DisagreementCounts]:
 
 
 def annotator_table(view: StatusSnapshot) -> Table:
-    """Build the table of annotators: labels and disagreement, `MOST` rows, outliers first."""
+    """Build the table of annotators' labels and disagreement: `MOST` rows, outliers first."""
     found: Mapping[str, Mapping[str, int]] = view.document("annotators")
     if not found:
         return Table("Annotators", _COLUMNS, [], "No label names its annotator.")
     compared, worst = _disagreement_counts(view), disagreeing_annotators(view)
     rest = sorted(
         found.keys() - {*worst},
-        key=lambda name: (-_conflict_rate_lower_bound(compared[name]), name),
+        key=lambda name: (-_disagreement_rate_lower_bound(compared[name]), name),
     )
     pipeline = view.document("pipeline").get("name")
     rows: Rows = [
@@ -105,17 +105,17 @@ def annotator_table(view: StatusSnapshot) -> Table:
     return Table("Annotators", _COLUMNS, rows, _disagreement_summary(compared, worst))
 
 
-def _conflict_rate_lower_bound(counts: DisagreementCounts) -> float:
-    rate = counts.conflict_rate
+def _disagreement_rate_lower_bound(counts: DisagreementCounts) -> float:
+    rate = counts.disagreement_rate
     return -1.0 if rate is None else round(rate.confidence_interval()[0], 6)
 
 
 def _disagreement_cell(counts: DisagreementCounts, is_outlier: bool) -> Cell:
-    rate = counts.conflict_rate
+    rate = counts.disagreement_rate
     if rate is None:
         return Cell(NOTHING)
     low, high = rate.confidence_interval()
-    text = f"{counts.n_conflicts:,} of {counts.n:,}: {100 * low:.0f} to {100 * high:.0f} %"
+    text = f"{counts.n_disagreements:,} of {counts.n:,}: {100 * low:.0f} to {100 * high:.0f} %"
     return Cell(text, bar=rate.value, colour="bad" if is_outlier else "series-1")
 
 
@@ -130,12 +130,12 @@ def _disagreement_summary(
         return f"{names}; no annotator disagrees significantly often."
     first = counts_by_annotator[outliers[0]]
     others = [one for name, one in counts_by_annotator.items() if name != outliers[0]]
-    against, n = sum(one.n_conflicts for one in others), sum(one.n for one in others)
+    against, n = sum(one.n_disagreements for one in others), sum(one.n for one in others)
     more = f" So {'do' if len(outliers) > 2 else 'does'} {', '.join(outliers[1:])}." * (
         len(outliers) > 1
     )
     return (
-        f"{outliers[0]} disagrees significantly often: {first.n_conflicts:,} of {first.n:,} "
-        f"compared labels, {percent_text(first.n_conflicts / first.n)}; all other "
+        f"{outliers[0]} disagrees significantly often: {first.n_disagreements:,} of {first.n:,} "
+        f"compared labels, {percent_text(first.n_disagreements / first.n)}; all other "
         f"annotators {percent_text(against / n)}.{more} {names}."
     )

@@ -56,8 +56,8 @@ class Proportion:
 def fisher_p_value(k: int, n: int, successes: int, total: int) -> float:
     """Return the p-value of Fisher's exact test (1935), one-sided.
 
-    A population of `total` has `successes` successes. The result is the probability that a sample
-    of `n` without replacement has `k` successes or more (hypergeometric distribution).
+    The result is the probability that a sample of `n`, drawn without replacement from a population
+    of `total` with `successes` successes, has at least `k` successes (hypergeometric distribution).
 
     >>> round(fisher_p_value(3, 4, 4, 8), 4)
     0.2429
@@ -85,7 +85,7 @@ def log_binomial_coefficient(n: int, k: int) -> float:
 
 
 def change_point(hits: Sequence[bool]) -> int | None:
-    """Return the index from which true values are rarer; None if their rate did not fall.
+    """Return the index from which on True is rarer in `hits`; None if its rate did not fall.
 
     The index is the maximum-likelihood change point of a proportion (Hinkley and Hinkley 1970).
 

@@ -61,9 +61,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class EventGroup:
-    """Events of one kind, shown as vertical lines, or as ticks below the axis if `ticks`.
+    """Events of one kind, shown as vertical lines.
 
-    `times` are in milliseconds since the epoch.
+    If `ticks` is true, they are shown as ticks below the axis. `times` are in milliseconds since
+    the epoch.
     """
 
     name: str
@@ -140,8 +141,8 @@ def accuracy_curves(view: StatusSnapshot) -> Curves:
     repeated = [_rounded_metric_value(one) for one in _metric_series(view, "repeat_last")]
     if not any(one is not None for one in (*unbiased, *naive, *repeated)):
         return Curves(_missing_accuracy_text(view))
-    low, high = _bounds(found)
-    lowest, highest = _bounds(anytime)
+    low, high = _lower_and_upper_bounds(found)
+    lowest, highest = _lower_and_upper_bounds(anytime)
     series = (
         Series("unbiased", unbiased, "series-1", low, high),
         Series("at all times", unbiased, "series-1", lowest, highest),
@@ -160,7 +161,7 @@ def accuracy_curves(view: StatusSnapshot) -> Curves:
 
 
 def _unevaluated_records_text(view: StatusSnapshot) -> str:
-    """Say how many records are evaluated, if that is less than `BEHIND` of all; else empty."""
+    """Return a text with the number of evaluated records; empty if almost all are evaluated."""
     judged = (view.document("evaluation").get("since_start") or {}).get("records")
     arrived = view.document("ledger").get("records")
     if judged is None or not arrived or judged >= BEHIND * arrived:
@@ -320,7 +321,7 @@ def _metric_series(view: StatusSnapshot, metric: str) -> list[Any]:
     return [point.get(metric) for point in view.points]
 
 
-def _bounds(
+def _lower_and_upper_bounds(
     estimates: Sequence[Mapping[str, Any] | None],
 ) -> tuple[list[float | None], list[float | None]]:
     """Return the lower and the upper bounds of `estimates`, with four decimals."""

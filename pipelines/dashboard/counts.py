@@ -1,4 +1,4 @@
-"""Counters of records, labels and requests: lost, dropped, expired, pending and open ones."""
+"""Tables of counters: records, labels and requests, such as lost labels and open requests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -37,7 +37,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 def show_dead_letters(
     letters: Sequence[Status], total: int, served: ServedPipeline, person: User, reason: str | None
 ) -> None:
-    """Show the dead letters: all, or only those with the given `reason`.
+    """Show the dead letters `letters`; `reason` restricts the list to one reason (None: all).
 
     `total` is the number of dead letters since the start, of which `letters` are still stored.
     """

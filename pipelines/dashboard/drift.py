@@ -1,4 +1,4 @@
-"""Shows feature drift: a table of all features, the details of one, summaries of shifts."""
+"""Feature drift page: a table of all features, the details of one, and summaries of shifts."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -45,7 +45,7 @@ LITTLE = 0.05
 def shifted_features(view: StatusSnapshot) -> list[str]:
     """Return the names of shifted features, the largest PSI times importance first.
 
-    Until a run has `RECORDS` records, the result is that of the run before, as the PSI of fewer
+    Until a run has `RECORDS` records, the result is that of the previous run, as the PSI of fewer
     records is mostly noise.
     """
     is_told = has_enough_records(view)

@@ -163,7 +163,7 @@ def _add_record_list_page(pages: _PageBuilder) -> None:
 
 
 def _clamp_version(version: int | None) -> int | None:
-    """Limit a version number to 0 to `LAST`, as SQLite integers have at most 64 bits."""
+    """Clamp a version number to the range 0 to `LAST`, as SQLite integers have at most 64 bits."""
     return None if version is None else min(max(version, 0), LAST)
 
 
@@ -189,7 +189,7 @@ def _read_matching_records(
 
 
 def _find_unstored_record(served: ServedPipeline, person: User, id: str) -> UnstoredRecord:
-    """Return what is known of a record that is not stored, without what `person` may not see."""
+    """Return the status of a record that is not stored, without data that `person` may not see."""
     found = UnstoredRecord.from_status(id, served.status)
     if found.prediction is None:
         return found
@@ -226,8 +226,8 @@ def _add_versions_page(pages: _PageBuilder) -> None:
         with content:
             steering = OperationsPanel(served, request.state.person)
             until = int(b) if b.isdecimal() and len(b) < len(str(LAST)) else None
-            shown = VersionComparison(found, view.evidence.told, view, a, until)
-        steering.offer_rollbacks(
+            shown = VersionComparison(found, view.evidence.predictions, view, a, until)
+        steering.set_rollback_versions(
             shown.sides, copy_original_label_counts(found, rollback_origins(view))
         )
 
@@ -235,8 +235,8 @@ def _add_versions_page(pages: _PageBuilder) -> None:
             if shown.is_stale(newest):
                 found = await asyncio.to_thread(known)
                 newest = await pages.read_with_fresh_labels(served)
-                shown.update(found, newest.evidence.told, newest)
-                steering.offer_rollbacks(
+                shown.update(found, newest.evidence.predictions, newest)
+                steering.set_rollback_versions(
                     shown.sides, copy_original_label_counts(found, rollback_origins(newest))
                 )
             steering.show(newest)
@@ -254,7 +254,7 @@ def _add_feature_and_dead_letter_pages(pages: _PageBuilder) -> None:
         await pages.read_with_fresh_labels(served)  # the page shows the accuracy since a shift, too
         view, content, live = await pages.open_page("/features", "Features", served, request)
         with content:
-            show_features(view, feature, view.evidence.told)
+            show_features(view, feature, view.evidence.predictions)
         await live(None)
 
     @ui.page("/dead-letters", title="Dead letters | streamboost", response_timeout=PATIENCE)

@@ -50,7 +50,7 @@ def explanation_summary(view: StatusSnapshot) -> str:
 def contrast_class(explanation: Mapping[str, Any], label: str, true_class: Any) -> str | None:
     """Return the class to compare `label` with; None if there is no other class.
 
-    It is the true class if that is another one, and otherwise the likeliest other class.
+    The result is the true class if that differs from `label`, otherwise the likeliest other class.
     """
     rest = [name for name in explanation["classes"] if name != label]
     return true_class if true_class in rest else rest[0] if rest else None
@@ -60,6 +60,8 @@ def contrast_contributions(
     explanation: Mapping[str, Any], label: str, rival: str | None
 ) -> list[tuple[str, float]]:
     """Return (feature, contribution to class `label` minus that to `rival`), largest first.
+
+    If `rival` is None, nothing is subtracted.
 
     >>> why = {"classes": ["a", "b"], "features": [["x", 2.0, 1.5], ["y", 1.0, -0.5]]}
     >>> contrast_contributions(why, "a", "b"), contrast_contributions(why, "a", None)
@@ -85,7 +87,7 @@ def contribution_table(record: StoredRecord, view: StatusSnapshot) -> Table:
     sides = [first] if rival is None else [first, rival]
     places = [1 + classes.index(name) for name in sides]
     given, then = record.get("features") or {}, record.get("usual")
-    usual = _recent_statistics(view) if then is None else then
+    usual = _recent_means_and_deviations(view) if then is None else then
     most = max((abs(row[p]) for row in why["features"] for p in places), default=0.0) or 1.0
     columns = [
         Column("Feature", "words"),
@@ -105,7 +107,7 @@ def contribution_table(record: StoredRecord, view: StatusSnapshot) -> Table:
         ]
         for name, _ in sorted(apart, key=lambda one: -abs(one[1]))
     ]
-    for name, values in _contributions_of_other_features(why):
+    for name, values in _summed_and_base_contributions(why):
         rows.append([name, "", "", *(_contribution_cell(values[p - 1], most) for p in places)])
     said = _main_contributions_text(apart, first, rival)
     told = _committee_prediction_text(why, first, view)
@@ -113,10 +115,10 @@ def contribution_table(record: StoredRecord, view: StatusSnapshot) -> Table:
     return Table("Why this prediction", columns, rows, f"{said}{told}")
 
 
-def _contributions_of_other_features(
+def _summed_and_base_contributions(
     explanation: Mapping[str, Any],
 ) -> list[tuple[str, list[float]]]:
-    """Return name and contributions by class of all other features, and of the base score."""
+    """Return (name, contribution to each class) of the other features, summed, and of the base."""
     n = explanation["n_others"]
     summed = [(f"{count_text(n, 'other')}, summed", explanation["others"])] if n else []
     return [*summed, ("base score", explanation["base"])]
@@ -176,8 +178,8 @@ def _mean_and_deviation_text(statistics: Sequence[float | None] | None) -> str:
     return f"{number_text(mean)}\u00a0± {number_text(deviation)}"  # a phone may break it here
 
 
-def _recent_statistics(view: StatusSnapshot) -> dict[str, Sequence[float | None]]:
-    """Return mean and standard deviation in the newest records, by feature name."""
+def _recent_means_and_deviations(view: StatusSnapshot) -> dict[str, Sequence[float | None]]:
+    """Map each feature to its mean and standard deviation in the newest records."""
     found = view.document("features").get("features") or ()
     return {one["name"]: (one.get("mean"), one.get("deviation")) for one in found}
 

@@ -16,7 +16,7 @@ from streamboost.pipelines.dashboard import labelling_request
 from streamboost.pipelines.dashboard.labelling_progress import (
     AccuracyGain,
     AccuracyGainTracker,
-    learning_text,
+    learned_version_text,
     progress_text,
     training_text,
 )
@@ -332,9 +332,10 @@ class LabellingPage:
         dict[str, list[tuple[str, str | int]]],
         dict[int, str],
     ]:
-        """Return newest answers, progress, accuracy gain, disagreements and learned answers.
+        """Return newest answers, progress, accuracy gain, disagreements and learned versions.
 
-        Disagreements are by record id, and the versions that learned an answer by its number.
+        Disagreements are keyed by record id. Texts on the version that learned an answer are keyed
+        by the answer's number.
         """
         person, progress = self._person, self._queue.progress(self._person)
         found = self._queue.history(HISTORY)
@@ -342,7 +343,7 @@ class LabellingPage:
         entries = [one for one in found if one.person == person.name or one.id not in hidden]
         differ = self._queue.conflicting_labels({one.id for one in entries} - hidden)
         learned = {
-            entry.number: learning_text(tick, self._view.marks)
+            entry.number: learned_version_text(tick, self._view.marks)
             for entry in entries
             if entry.stage == "written"
             for tick, label, source in (self._status.labelled_record(entry.id) or EMPTY)["labels"]
@@ -415,7 +416,7 @@ _STAGES = {
 }
 
 
-def _state_text(entry: LabellingEntry, learned: str | None) -> str:
+def _entry_state_text(entry: LabellingEntry, learned: str | None) -> str:
     return f"learned {learned}" if learned else _STAGES.get(entry.stage, "recorded")
 
 
@@ -427,10 +428,10 @@ def history_rows(
 ) -> list[dict[str, Any]]:
     """Return the rows of the table of past answers, as dicts for the browser.
 
-    `learned` has the versions that learned an answer, by its number.
-    `disagreements` has the annotators and labels of each record with a disagreement. Annotators may
-    change their own newest label of a record, operators every newest label. Late and undone
-    answers cannot be changed.
+    `learned` maps an answer's number to a text on the version that learned it. `disagreements` has
+    the annotators and labels of each record with a disagreement. Annotators may change their own
+    newest label of a record, operators every newest label. Late and undone answers cannot be
+    changed.
     """
     newest: set[str] = set()
     found = []
@@ -450,7 +451,7 @@ def history_rows(
                 "others": escape_bidi(", ".join(others)) if is_label else "",
                 "person": escape_bidi(entry.person),
                 "when": time_text(entry.time),
-                "state": _state_text(entry, learned.get(entry.number)),
+                "state": _entry_state_text(entry, learned.get(entry.number)),
                 "changeable": is_label and is_theirs and entry.id not in newest,
             }
         )

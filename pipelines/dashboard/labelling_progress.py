@@ -15,7 +15,7 @@ from streamboost.pipelines.status.reader import Status
 __all__ = [
     "AccuracyGain",
     "AccuracyGainTracker",
-    "learning_text",
+    "learned_version_text",
     "progress_text",
     "training_text",
 ]
@@ -80,9 +80,9 @@ class AccuracyGainTracker:
 
 
 def training_text(view: StatusSnapshot) -> str:
-    """Describe the labels since the newest version, and after how many a version usually comes.
+    """Describe the number of labels since the newest version, and usually between two versions.
 
-    Empty if training is paused, or after fewer than `FEWEST` versions.
+    Returns an empty text if training is paused, or if there were too few versions (`FEWEST`).
     """
     counts = [
         (point["version"], point["answered"])
@@ -99,13 +99,13 @@ def training_text(view: StatusSnapshot) -> str:
     return f"{since} since version {version} · a new version after about {usual}"
 
 
-def learning_text(tick: int, marks: Sequence[Status]) -> str:
-    """Return the state of a label learned in the batch at `tick`: the version that has it, or "".
+def learned_version_text(batch_time_ms: int, marks: Sequence[Status]) -> str:
+    """Return a text on the version that learned a label; "" if no later training has begun.
 
-    The version is the first that was deployed of those whose training began in a later batch, as
-    a training can begin within the batch of a label.
+    `batch_time_ms` is the time of the label's batch. The version is the first deployed version
+    whose training began in a later batch, as a training may begin before a label of its batch.
     """
-    trained = [m["version"] for m in marks if m["kind"] in _TRAININGS and m["time"] > tick]
+    trained = [m["version"] for m in marks if m["kind"] in _TRAININGS and m["time"] > batch_time_ms]
     if not trained:
         return ""
     deployed = [m["version"] for m in marks if m["kind"] == "promoted"]

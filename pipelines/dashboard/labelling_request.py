@@ -73,7 +73,7 @@ EXCERPT = 160
 class ClassChoice:
     """A class that the annotator can choose.
 
-    `key` is its keyboard key, `share` its probability as a text and `part` the same from 0 to 1.
+    `key` is its keyboard key. `share` is its probability as a text, and `part` as a number.
     `guess` is true for the predicted class.
     """
 
@@ -149,7 +149,10 @@ def class_choices(
 
 @dataclass(frozen=True, slots=True)
 class SimilarClass:
-    """A new class `label`, shown as `name`, and the similar class `known`, shown as `near`."""
+    """A new class `label`, and the known class `known` with a similar name.
+
+    `name` and `near` are the texts that show them.
+    """
 
     label: str
     name: str

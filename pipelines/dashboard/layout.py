@@ -64,7 +64,7 @@ class Header:
                         Tag("span", ", operator" if person.role == "operator" else "")
                     Tag("button", "Log out")
                 ThemeSelector()
-            self._add_pages_of_part(current_path, pipeline)
+            self._add_section_navigation(current_path, pipeline)
             if len(pipelines) > 1:
                 with Tag("nav", classes="inner pipelines", aria_label="Pipelines"):
                     _add_page_link("all", "/", None, is_current=pipeline is None)
@@ -72,8 +72,8 @@ class Header:
                         _add_page_link(name, current_path, name, is_current=name == pipeline)
 
     @staticmethod
-    def _add_pages_of_part(current_path: str, pipeline: str | None) -> None:
-        """Add the navigation within the part of the current page, if it has further pages."""
+    def _add_section_navigation(current_path: str, pipeline: str | None) -> None:
+        """Add links to the pages of the current section, if the section has several pages."""
         for title, path, pages in PARTS:
             links = ("Summary", path), *pages
             if pages and pipeline is not None and current_path in (one for _, one in links):

@@ -81,10 +81,13 @@ class OperationsPanel:
                     Tag("button", "No", type="button").on("click", self._cancel_command)
             self._said = BidiText("p", "said", role="status", aria_live="polite")
 
-    def offer_rollbacks(
+    def set_rollback_versions(
         self, chosen_versions: Sequence[int], known_versions: Iterable[Status]
     ) -> None:
-        """Offer rollbacks to `chosen_versions`; `known_versions` has the data for warnings."""
+        """Set the versions for which `show` offers a rollback first.
+
+        `known_versions` are all versions, which `rollback_warnings` compares.
+        """
         self._chosen, self._known = (
             chosen_versions,
             {int(one["version"]): one for one in known_versions},

@@ -1,4 +1,4 @@
-"""Parts of the dashboard of a pipeline, with live charts and tables; overview of all pipelines."""
+"""Dashboard pages of a pipeline, with live charts and tables; overview of all pipelines."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -40,9 +40,9 @@ __all__ = [
     "TABLES_EVERY",
     "Dashboard",
     "PipelinesOverview",
+    "anchor_redirects",
     "budget_text",
     "decision_cost_texts",
-    "moved_anchors",
     "next_steps",
 ]
 
@@ -57,9 +57,10 @@ CHARTS_EVERY, TABLES_EVERY = 2, 6
 
 
 class Dashboard:
-    """Part of the dashboard of the pipeline `name`: status line, charts and tables.
+    """One page of the dashboard of the pipeline `name`: status line, charts and tables.
 
-    `path` selects the panels of the part. The overview also has key metrics and next steps.
+    `path` is the page's path, which selects its panels. The overview also has key metrics and next
+    steps.
     """
 
     def __init__(self, name: str, path: str) -> None:
@@ -79,7 +80,7 @@ class Dashboard:
         operations = path == "/operations"
         self._letters = DeadLetterPanel(page_address("/dead-letters", name)) if operations else None
         if path == OVERVIEW:
-            AnchorRedirects().show(moved=moved_anchors(name))
+            AnchorRedirects().show(moved=anchor_redirects(name))
 
     def update(self, view: StatusSnapshot) -> None:
         """Show the status line, and redraw the charts and tables that are due."""
@@ -100,9 +101,10 @@ class Dashboard:
     def show_metrics(
         self, view: StatusSnapshot, progress: LabellingProgress, gain: AccuracyGain | None = None
     ) -> None:
-        """Show metrics, open requests or dead letters, if this part has them.
+        """Show metrics, open requests or dead letters, if this page has them.
 
-        `progress` is that of the user, and `gain` the change since the user's first label.
+        `progress` is the user's labelling progress, and `gain` the change of accuracy since the
+        user's first label.
         """
         self._view = view
         if self._tiles is not None:
@@ -161,8 +163,8 @@ _STEPS: Mapping[str, Callable[[TimeRange, Sequence[Any]], TimeRange]] = {
 }
 
 
-def moved_anchors(pipeline: str) -> dict[str, str]:
-    """Return the addresses of the panels that are not on the overview, by their anchors."""
+def anchor_redirects(pipeline: str) -> dict[str, str]:
+    """Map the anchor of each panel that is not on the overview to the panel's address."""
     parts = PANELS.items()
     found = {panel_id(title): path for path, panels in parts for title, *_ in panels}
     here = {panel_id(title) for title, *_ in PANELS[OVERVIEW]}

@@ -1,4 +1,4 @@
-"""Panels of the dashboard: title, description and the function that makes the content.
+"""Panels of the dashboard: title, description and the function that builds the content.
 
 To add a panel, write a function in `charts` or `tables` and add a line to `PANELS`.
 """

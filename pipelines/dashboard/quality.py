@@ -66,7 +66,7 @@ def metrics_table(view: StatusSnapshot) -> Table:
 
 
 def _label_assumption_text(report: Mapping[str, Any]) -> str:
-    """Say which labels the estimates take as right, and how far the others would move them."""
+    """Name the annotators whose labels are excluded, and the accuracy with their labels."""
     names, before = report.get("left_out"), report.get("accuracy_with_left_out")
     if not names:
         return "The labels are taken as right."
@@ -77,7 +77,7 @@ def _label_assumption_text(report: Mapping[str, Any]) -> str:
 
 
 def lowest_recall(view: StatusSnapshot) -> tuple[str, Mapping[str, float]] | None:
-    """Return the class with the lowest recall and the estimate, recent if there is one."""
+    """Return the class with the lowest recall, and its recall: recent if known, else overall."""
     for report in reversed(_evaluation_reports(view)):
         if found := [one for one in report.get("classes") or () if one.get("recall")]:
             worst = min(found, key=lambda one: float(one["recall"]["value"]))

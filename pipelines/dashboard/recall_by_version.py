@@ -39,27 +39,29 @@ WIDE = 0.5
 class ClassRecall:
     """Estimated recall of one class: the weighted proportion (`share`) of correct predictions.
 
-    `told` is the number of labelled records, and `wrong` the number misclassified. `worth` is the
-    effective sample size of the weights (Kish 1965).
+    `n_labels` is the number of labelled records, `n_wrong` of them are misclassified.
+    `effective_size` is the effective sample size of the weights (Kish 1965).
     """
 
-    told: int
-    wrong: int
+    n_labels: int
+    n_wrong: int
     share: Proportion
-    worth: int
+    effective_size: int
 
     @property
     def counts_text(self) -> str:
         """Text with the numbers of correct predictions and of labelled records."""
-        return f"{self.told - self.wrong:,} of {self.told:,}"
+        return f"{self.n_labels - self.n_wrong:,} of {self.n_labels:,}"
 
     @property
     def text(self) -> str:
         """Text of the recall with its 95 % interval; the counts if there are few labels."""
-        if self.told < FEWEST:
+        if self.n_labels < FEWEST:
             return self.counts_text
         low, high = self.share.confidence_interval()
-        of = f"n = {self.told:,}" + f", n_eff = {self.worth:,}" * (self.worth < self.told)
+        of = f"n = {self.n_labels:,}" + f", n_eff = {self.effective_size:,}" * (
+            self.effective_size < self.n_labels
+        )
         return f"{percent_text(self.share.value)} ({100 * low:.0f} to {100 * high:.0f}), {of}"
 
 
@@ -125,7 +127,7 @@ class RecallChange:
     @property
     def has_few_labels(self) -> bool:
         """Whether the effective sample size before or after is too small for an interval."""
-        return any(one is None or one.worth < FEWEST for one in (self.before, self.after))
+        return any(one is None or one.effective_size < FEWEST for one in (self.before, self.after))
 
     @property
     def is_inconclusive(self) -> bool:
@@ -159,9 +161,8 @@ def recall_changes(
 ) -> list[RecallChange]:
     """Return the recall change of each class between two sets of labelled records.
 
-    Significant drops are first, undecided classes last.
-
-    Within each group, the largest drop is first.
+    Significant drops are first, undecided classes last; within each group, the largest drop is
+    first.
     """
     then, since = _group_by_true_class(before), _group_by_true_class(after)
     among = max(len(then.keys() & since.keys()), 1)
@@ -204,8 +205,8 @@ def recall_change_summary(
         more = "".join(f" That of {one.name} dropped too ({one.text})." for one in fell[1:])
         said = (
             f"The recall of class {first.name} dropped significantly {period}: from "
-            f"{percent_text(was.share.value)} ({count_text(was.told, 'label')}) to "
-            f"{percent_text(now.share.value)} ({count_text(now.told, 'label')}).{more}"
+            f"{percent_text(was.share.value)} ({count_text(was.n_labels, 'label')}) to "
+            f"{percent_text(now.share.value)} ({count_text(now.n_labels, 'label')}).{more}"
         )
     elif overall is not None and overall.has_fallen:
         said = (
@@ -236,7 +237,7 @@ def _class_names_text(changes: Iterable[RecallChange]) -> str:
 
 
 def recall_text(recall: ClassRecall | None) -> str:
-    """Return the text of a recall, or a placeholder if it is None."""
+    """Return the recall as text; a dash if it is None."""
     return NOTHING if recall is None else recall.text
 
 

@@ -127,10 +127,9 @@ def label_error_text(
 ) -> tuple[str, ...] | None:
     """Explain why a record's label looks wrong; None if the label does not look wrong.
 
-    The result is a text with ``{}`` for each name, followed by the names.
-
-    A label looks wrong if a confident prediction differs from the label, and most of `neighbours`
-    (distance and labelled record) have the predicted class.
+    The result is a text with ``{}`` for each name, followed by the names. A label looks wrong if a
+    confident prediction differs from the label, and most of `neighbours` (distance and labelled
+    record) have the predicted class.
     """
     truth, label = record.get("truth"), record.get("label")
     share = (record.get("probabilities") or {}).get(str(label)) or 0.0
@@ -254,8 +253,8 @@ class UnstoredRecord:
     ----------
     prediction : the record's prediction, if it is among the newest predictions
     is_open : whether a request for the record's label is open
-    predictions : number of the newest predictions that are kept
-    records : number of requested or labelled records that are kept
+    predictions : how many of the newest predictions are stored
+    records : how many requested or labelled records are stored
     """
 
     prediction: Mapping[str, Any] | None = None
@@ -324,8 +323,8 @@ def nearest_records(
 ) -> list[tuple[float, Status]]:
     """Return the records of `candidates` nearest to `features`, each as (distance, record).
 
-    The distance is that of `nearest_rows`. A value that is not a number is a column with 1 if the
-    values are equal, else 0.
+    The distance is that of `nearest_rows`. For a value that is not a number, the column is 1 if the
+    value equals that in `features`, else 0.
 
     >>> others = [{"id": "far", "features": {"a": 9.0}}, {"id": "near", "features": {"a": 1.0}}]
     >>> [(away, one["id"]) for away, one in nearest_records({"a": 1.0}, others)]

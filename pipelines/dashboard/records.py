@@ -84,14 +84,19 @@ def _show_filter_form(view: StatusSnapshot, record_filter: RecordFilter, pipelin
             with Tag("select", id=f"records-{name}", name=name):
                 Tag("option", "any", value="")
                 for one in names if chosen is None or chosen in names else [*names, chosen]:
-                    Tag("option", one, value=one, **_boolean_attribute("selected", one == chosen))
+                    Tag(
+                        "option",
+                        one,
+                        value=one,
+                        **_boolean_html_attribute("selected", one == chosen),
+                    )
         for name, title, is_chosen in (
             ("wrong", "Mistakes only", record_filter.wrong),
             ("contested", "Any disagreement", record_filter.contested),
             ("disputed", "Disputed labels only", record_filter.disputed is True),
         ):
             with Tag("label"):
-                is_checked = _boolean_attribute("checked", is_chosen)
+                is_checked = _boolean_html_attribute("checked", is_chosen)
                 Tag("input", type="checkbox", name=name, value="true", **is_checked)
                 Tag("span", title)
         Tag("button", "Show")
@@ -99,7 +104,7 @@ def _show_filter_form(view: StatusSnapshot, record_filter: RecordFilter, pipelin
             Tag("a", "All labelled records", href=page_address("/records", pipeline))
 
 
-def _boolean_attribute(name: str, is_set: bool) -> dict[str, Any]:
+def _boolean_html_attribute(name: str, is_set: bool) -> dict[str, Any]:
     return {name: True} if is_set else {}
 
 

@@ -1,4 +1,4 @@
-"""Routes of the pages: parts of the dashboard, labelling at ``/label``, drill-down pages."""
+"""Routes of the pages: dashboard pages, labelling at ``/label``, and drill-down pages."""
 
 import asyncio
 import logging

@@ -56,8 +56,8 @@ Tone = Literal["good", "warn", "bad", "grey"]
 class Notice:
     """Warning about a running pipeline, such as feature drift.
 
-    `word` is the status, `text` a short description, `link` the page with details and `action` an
-    imperative.
+    `word` is its title, `text` a short description, `link` the page with details, and `action` an
+    instruction to the user.
     """
 
     word: str
@@ -111,7 +111,7 @@ def pipeline_status(view: StatusSnapshot, now: float) -> PipelineStatus:
 
 
 def _warnings_for_status_line(view: StatusSnapshot) -> list[Notice]:
-    """Return the warnings: paused training, regression, change, drift, disagreement."""
+    """Return the warnings, such as a regression, feature drift or disagreeing annotators."""
     name, found = view.document("pipeline").get("name"), []
     if view.document("learner").get("paused"):
         link = page_address("/versions", name)

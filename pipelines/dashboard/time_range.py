@@ -90,7 +90,7 @@ def downsample(
 
 
 def total_lag(lag: Any) -> float | None:
-    """Return the total lag. `lag` is a number, or a mapping by source; None if unknown."""
+    """Return the total of `lag`, which is a number or maps sources to numbers; None if unknown."""
     if isinstance(lag, Mapping):
         known = [value for value in lag.values() if value is not None]
         return float(sum(known)) if known else None
@@ -98,7 +98,7 @@ def total_lag(lag: Any) -> float | None:
 
 
 def point_lag(point: Mapping[str, Any]) -> float | None:
-    """Return a point's total lag (the largest in a merged point); None if unknown."""
+    """Return a point's total lag (in a merged point, the largest lag); None if unknown."""
     return total_lag(point.get("most_lag", point.get("lag")))
 
 

@@ -1,4 +1,4 @@
-"""Compares model versions: against a baseline, two side by side, and all in a list."""
+"""Versions page: compares a version with a baseline, and two versions; lists all versions."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -52,7 +52,7 @@ __all__ = [
     "copy_original_label_counts",
     "default_baseline_version",
     "importance_table",
-    "labels_to_decide",
+    "n_labels_to_decide",
     "recall_since_table",
     "significant_recall_drop",
     "version_effect_table",
@@ -106,12 +106,16 @@ def significant_recall_drop(view: StatusSnapshot) -> RecallDrop | None:
     evidence = view.evidence
 
     def find_drop() -> RecallDrop | None:
-        version = default_baseline_version(evidence.told)
-        found = [] if version is None else recall_changes(*split_at_version(evidence.told, version))
+        version = default_baseline_version(evidence.predictions)
+        found = (
+            []
+            if version is None
+            else recall_changes(*split_at_version(evidence.predictions, version))
+        )
         names = [one.name for one in found if one.has_fallen]
         return RecallDrop(version, names) if version is not None and names else None
 
-    return evidence.found.get_or_compute(significant_recall_drop, find_drop)
+    return evidence.cache.get_or_compute(significant_recall_drop, find_drop)
 
 
 def recall_since_table(
@@ -120,7 +124,7 @@ def recall_since_table(
     pipeline: str,
     last_version: int | None = None,
 ) -> Table:
-    """Build the table of each class's recall since `version`, and in as many labels before.
+    """Build the table of each class's recall since `version`, and on as many labels before it.
 
     `last_version` is the last version included; None means the newest.
     """
@@ -186,8 +190,8 @@ def _misclassified_records_cell(
     """Return a cell with a class's number of misclassified records, linked to their list."""
     if change.after is None:
         return NOTHING
-    text = f"{change.after.wrong:,} of {change.after.told:,}"
-    if not change.after.wrong:
+    text = f"{change.after.n_wrong:,} of {change.after.n_labels:,}"
+    if not change.after.n_wrong:
         return text
     among = {"true": change.name, "since": version, "until": last_version, "wrong": "true"}
     link = page_address("/records", pipeline, **among)
@@ -340,17 +344,19 @@ SMALLEST = 0.01
 
 
 def version_effect_table(view: StatusSnapshot) -> Table:
-    """Build the table that compares the accuracy of each of the newest versions with that before.
+    """Build the table of the newest versions: the accuracy of each, and that just before it.
 
-    Accuracy before is that on at most as many labelled records just before the version's.
+    The accuracy before is measured on at most as many labelled records.
     """
     marks = [mark for mark in view.marks if mark["kind"] == "promoted"][-EFFECTS:]
 
     def build_table() -> Table:
-        return _effect_table(marks, view.evidence.told, view.document("pipeline").get("name"))
+        return _effect_table(
+            marks, view.evidence.predictions, view.document("pipeline").get("name")
+        )
 
     newest = marks[-1]["version"] if marks else 0
-    return view.evidence.found.get_or_compute((version_effect_table, newest), build_table)
+    return view.evidence.cache.get_or_compute((version_effect_table, newest), build_table)
 
 
 def _effect_table(
@@ -370,7 +376,7 @@ def _effect_table(
         change = RecallChange("Accuracy", overall_recall(before), overall_recall(after))
         changes.append(change)
         link = page_address("/versions", pipeline, a=version)
-        missing = labels_to_decide(change)
+        missing = n_labels_to_decide(change)
         rows.append(
             [
                 Cell(str(version), link=link),
@@ -385,10 +391,10 @@ def _effect_table(
     return Table("Effect of labels", columns, rows[::-1], summary)
 
 
-def labels_to_decide(change: RecallChange) -> int | None:
-    """Return about how many further labels decide the sign of a change.
+def n_labels_to_decide(change: RecallChange) -> int | None:
+    """Estimate the number of further labels that decide the sign of a change.
 
-    0 if it is decided, None if there are too few labels for an estimate. The width of the
+    0 if the sign is decided; None if there are too few labels for an estimate. The width of the
     interval falls with the square root of the number of labels.
     """
     if change.interval is None or change.after is None or change.has_few_labels:
@@ -397,11 +403,11 @@ def labels_to_decide(change: RecallChange) -> int | None:
     if low > 0 or high < 0:
         return 0
     ratio = (high - low) / 2 / max(abs(change.percentage_points) / 100, SMALLEST)
-    return max(round(change.after.told * (ratio**2 - 1)), 1)
+    return max(round(change.after.n_labels * (ratio**2 - 1)), 1)
 
 
 def _effect_text(version: int, change: RecallChange) -> str:
-    missing = labels_to_decide(change)
+    missing = n_labels_to_decide(change)
     if missing is None:
         return f"Version {version} has too few labels to decide whether it helped."
     low, high = (100 * end for end in change.interval or (0.0, 0.0))
@@ -425,7 +431,7 @@ _ABOUT = (
 
 
 class VersionComparison:
-    """Comparison page: recall since a version, two versions, their importances and a list of all.
+    """Versions page: recall since a version, comparison of two versions, list of all.
 
     Parameters
     ----------

@@ -50,22 +50,22 @@ class _Cache(dict[Any, Any]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EvaluationData:
-    """Labelled records (`told`) for the evaluation of versions, and cached results (`found`).
+    """Labelled records (`predictions`) to evaluate versions, and a cache of computed results.
 
     The records are in arrival order.
     """
 
-    told: Sequence[LabelledPrediction] = ()
-    found: _Cache = field(default_factory=_Cache, repr=False)
+    predictions: Sequence[LabelledPrediction] = ()
+    cache: _Cache = field(default_factory=_Cache, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class StatusSnapshot:
     """A snapshot of a pipeline's status; `number` increases with each snapshot.
 
-    `runs` is true if a process of the pipeline exists, whatever state it reported last. `span` is
-    the time range of `points`. `evidence` may be older than the other fields. `found` caches
-    computed values for all open pages.
+    `runs` is true if a process of the pipeline exists, even if its last reported state was
+    "stopped". `span` is the time range of `points`. `evidence` may be older than the other fields.
+    `cache` has computed values for all open pages.
     """
 
     number: int = 0
@@ -76,7 +76,7 @@ class StatusSnapshot:
     runs: bool = False
     evidence: EvaluationData = field(default_factory=EvaluationData, compare=False, repr=False)
     span: TimeRange = ALL
-    found: _Cache = field(default_factory=_Cache, compare=False, repr=False)
+    cache: _Cache = field(default_factory=_Cache, compare=False, repr=False)
 
     @property
     def n_open_requests(self) -> int:
@@ -85,7 +85,7 @@ class StatusSnapshot:
 
     @property
     def unscored_text(self) -> str | None:
-        """Text on the records that wait for distributed scorers; None with local scoring."""
+        """Text with the number of records that wait for scorers; None with local scoring."""
         scored = self.document("workers").values()
         if not scored:
             return None
@@ -109,13 +109,13 @@ class StatusSnapshot:
         """Return a copy with only the points in the time range `span`, downsampled."""
 
         def select_points_in_range() -> StatusSnapshot:
-            return replace(self, points=span.select_points(self.points), span=span, found=_Cache())
+            return replace(self, points=span.select_points(self.points), span=span, cache=_Cache())
 
         return self.get_or_compute(span, select_points_in_range)
 
     def get_or_compute(self, key: Any, compute: Callable[[], Value]) -> Value:
         """Return the cached value of `key`, computed by `compute` on the first call."""
-        return self.found.get_or_compute(key, compute)
+        return self.cache.get_or_compute(key, compute)
 
     def document(self, name: str) -> Any:
         """Return the status document `name`; an empty dict if there is none."""
@@ -129,7 +129,7 @@ _OF_THE_LINE = ("heartbeat", "trouble")
 def visible_snapshot(view: StatusSnapshot, blind_mode: BlindMode, person: User) -> StatusSnapshot:
     """Return a copy of `view` without the documents that `person` may not see.
 
-    Blind annotators see no accuracy, no class that got worse, and no annotator's disagreement.
+    Annotators in blind mode see no accuracy, recall drops or disagreement of annotators.
     """
     if not blind_mode.is_blind(person):
         return view
@@ -194,7 +194,7 @@ class StatusFeed:
                 view = replace(
                     view,
                     evidence=self._read_evaluation_data(view.documents, True),
-                    found=_Cache(),
+                    cache=_Cache(),
                 )
             return view
         self._stamp = stamp

@@ -52,7 +52,7 @@ ECHARTS = Path(nicegui.elements.echart.__file__).parent / "dist"
 
 
 def event_fields(event: GenericEventArguments) -> Mapping[str, Any]:
-    """Return the fields of a browser's event; none if it sent anything but an object."""
+    """Return the fields of a browser's event; an empty mapping if the event is not an object."""
     return event.args if isinstance(event.args, dict) else {}
 
 
@@ -87,7 +87,7 @@ class Tag(TextElement):
 
 
 def add_heading(title: str, id: str, about: str = "") -> None:
-    """Add the heading of a panel; the method `about` is shown after a click on an "i"."""
+    """Add the heading of a panel; the text `about` is shown after a click on an "i"."""
     with Tag("div", classes="heading"):
         Tag("h2", title, id=id)
         if about:
@@ -175,7 +175,7 @@ class BatchedUpdates(_Component, component=STATIC / "changes.js"):
 
 
 class _BatchedComponent(_Component):
-    """A component that sends changes through `BatchedUpdates`; without, it is sent in full."""
+    """A component that sends only its changes, through `changes`; if None, it is sent in full."""
 
     def __init__(self, changes: BatchedUpdates | None = None) -> None:
         super().__init__()
@@ -251,9 +251,10 @@ class DataTable(_BatchedComponent, component=STATIC / "table.js"):
 
 
 def changed_cells(before: Sequence[Sequence[Any]], after: Sequence[Sequence[Any]]) -> list[Any]:
-    """Return row, column and change of each cell that differs, in the format of table.js.
+    """Return [row, column, change] of each cell that differs, in the format of table.js.
 
-    For a cell with more than a text, the change holds the new values by key; None removes a key.
+    The change is the new cell. If the old and the new cell are dicts, the change has only the keys
+    that differ; None removes a key.
     """
     return [
         [i, j, _cell_change(old[j] if j < len(old) else None, cell)]
@@ -290,7 +291,7 @@ class ThemeSelector(_Component, component=STATIC / "theme.js"):
 
 
 class ConnectionNotice(_Component, component=STATIC / "connection.js"):
-    """Notice on a page that gets no websocket, such as behind a proxy that forwards none."""
+    """Notice that the page has no websocket, such as behind a proxy that forwards none."""
 
 
 class StatusLine(_Component, component=STATIC / "status.js"):
@@ -298,7 +299,7 @@ class StatusLine(_Component, component=STATIC / "status.js"):
 
 
 class AnchorRedirects(_Component, component=STATIC / "moved.js"):
-    """Redirects of #anchors of panels that a page had to the pages that have those panels now."""
+    """Redirects from the #anchor of a panel that has moved to the page that now has the panel."""
 
 
 class ResendEditor(_Component, component=STATIC / "resend.js"):

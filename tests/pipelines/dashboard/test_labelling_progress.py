@@ -5,7 +5,7 @@ import pytest
 from streamboost.pipelines.dashboard.labelling_progress import (
     AccuracyGain,
     AccuracyGainTracker,
-    learning_text,
+    learned_version_text,
     training_text,
 )
 from streamboost.pipelines.dashboard.view import StatusSnapshot
@@ -64,11 +64,13 @@ def mark(kind, version, time):
 
 def test_a_label_is_learned_by_the_first_deployed_version_that_was_trained_after_it():
     marks = [mark("trained", 7, 100), mark("promoted", 7, 150), mark("trained", 8, 200)]
-    assert learning_text(99, marks) == "in version 7"
-    assert learning_text(100, marks) == "by version 8 in training", "it may have come after 7"
-    assert learning_text(200, marks) == ""
+    assert learned_version_text(99, marks) == "in version 7"
+    assert learned_version_text(100, marks) == "by version 8 in training", (
+        "it may have come after 7"
+    )
+    assert learned_version_text(200, marks) == ""
     later = [*marks, mark("trained", 9, 300), mark("promoted", 9, 400)]
-    assert learning_text(100, later) == "in version 9", "8 was discarded"
+    assert learned_version_text(100, later) == "in version 9", "8 was discarded"
 
 
 def test_the_labels_until_the_next_version_are_those_of_the_versions_before():

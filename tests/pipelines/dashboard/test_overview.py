@@ -3,9 +3,9 @@
 from streamboost.pipelines.dashboard.layout import PARTS
 from streamboost.pipelines.dashboard.overview import (
     MOST_STEPS,
+    anchor_redirects,
     budget_text,
     decision_cost_texts,
-    moved_anchors,
     next_steps,
 )
 from streamboost.pipelines.dashboard.panels import PANELS
@@ -29,7 +29,7 @@ def test_each_part_of_the_navigation_has_panels():
 
 
 def test_anchors_of_panels_lead_to_the_part_that_has_them():
-    moved = moved_anchors("a b")
+    moved = anchor_redirects("a b")
     assert moved["annotators"] == "/labelling?pipeline=a+b"
     assert moved["expert-weights"] == "/quality?pipeline=a+b"
     assert "accuracy" not in moved, "the overview has this panel, too"

@@ -158,8 +158,8 @@ def test_where_only_all_classes_together_got_worse_the_lead_says_so_as_their_row
 def test_it_is_said_what_labels_are_worth_that_stand_for_unlike_numbers_of_records():
     unlike = [*said(8, "a", 60, 6, chance=1.0), *said(8, "a", 8, 0, chance=0.02)]
     found = overall_recall(unlike)
-    assert found.worth == round(460**2 / (60 + 8 * 50**2))
-    assert found.text.endswith(f", n = 68, n_eff = {found.worth}")
+    assert found.effective_size == round(460**2 / (60 + 8 * 50**2))
+    assert found.text.endswith(f", n = 68, n_eff = {found.effective_size}")
     assert overall_recall(said(8, "a", 68, 6)).text.endswith(", n = 68")
 
 
@@ -181,7 +181,7 @@ def test_a_record_speaks_for_all_that_had_its_chance_of_being_asked_about():
     """One in fifty of the easy ones is asked about, and each of the hard ones."""
     found = [*said(4, "a", 10, 0, chance=0.02), *said(4, "a", 100, 50, chance=1.0)]
     assert overall_recall(found).share.value == (500 + 50) / 600
-    assert (overall_recall(found).told, overall_recall(found).wrong) == (110, 50)
+    assert (overall_recall(found).n_labels, overall_recall(found).n_wrong) == (110, 50)
     assert overall_recall([]) is None
 
 

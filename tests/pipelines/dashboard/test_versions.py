@@ -7,7 +7,7 @@ from streamboost.pipelines.dashboard.versions import (
     VersionComparison,
     comparison_table,
     importance_table,
-    labels_to_decide,
+    n_labels_to_decide,
     recall_since_table,
     version_effect_table,
     version_table,
@@ -111,10 +111,11 @@ def test_the_labels_that_are_missing_would_make_the_interval_as_narrow_as_the_ch
         sides = [*said(1, "a", n, n // 5)], [*said(2, "a", n, n // 10)]
         return RecallChange("Accuracy", *map(overall_recall, sides))
 
-    missing = labels_to_decide(change(50))
+    missing = n_labels_to_decide(change(50))
     assert missing > 0
-    assert labels_to_decide(change(2 * (50 + missing))) == 0
-    assert labels_to_decide(change(max((50 + missing) // 2, 10))) != 0
+    assert n_labels_to_decide(change(2 * (50 + missing))) == 0
+    assert n_labels_to_decide(change(max((50 + missing) // 2, 10))) != 0
     assert (
-        labels_to_decide(RecallChange("Accuracy", None, overall_recall(said(1, "a", 9, 0)))) is None
+        n_labels_to_decide(RecallChange("Accuracy", None, overall_recall(said(1, "a", 9, 0))))
+        is None
     )

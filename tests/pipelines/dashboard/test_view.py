@@ -106,7 +106,7 @@ def test_what_labels_tell_is_read_again_where_more_came_but_not_with_each_look(t
 
     asyncio.run(look_on())
     file.close()
-    assert [len(one.told) for one in seen] == [2, 2, 3, 3, 4]
+    assert [len(one.predictions) for one in seen] == [2, 2, 3, 3, 4]
     assert seen[0] is seen[1]
 
 
@@ -124,7 +124,7 @@ def test_looking_afresh_at_what_did_not_change_reads_what_labels_tell_once(tmp_p
 
     asyncio.run(look_on())
     file.close()
-    assert [len(one.evidence.told) for one in seen] == [2, 2, 3, 3, 3]
+    assert [len(one.evidence.predictions) for one in seen] == [2, 2, 3, 3, 3]
     assert [one.number for one in seen] == [1, 2, 2, 2, 2], "nobody need draw it again"
     assert seen[2] is seen[3] is seen[4]
 
@@ -139,7 +139,7 @@ def test_what_labels_tell_is_looked_for_again_where_nothing_could_be_read(tmp_pa
             for written in (unread, labelled(3)):
                 file.write(written)
                 now[0] += SELDOM
-                seen.append((await feed.read()).evidence.told)
+                seen.append((await feed.read()).evidence.predictions)
 
     asyncio.run(look_on())
     file.close()
