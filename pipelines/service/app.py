@@ -30,7 +30,7 @@ def create_app(
     """Create the FastAPI application with login and API, without the dashboard pages.
 
     While the application runs, it writes labels whose undo window has ended. At its end, it writes
-    all held labels and closes `pipelines`. `people` creates login links.
+    all held labels and closes `pipelines`. `people` is the store of users and their sessions.
 
     Raises ConfigurationError if two pipelines have the same name.
     """
@@ -113,11 +113,11 @@ async def _label_writer_lifespan(pipelines: Sequence[ServedPipeline]) -> AsyncIt
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for served in pipelines:
-            await run_in_threadpool(served.queue.write_due, at_once=True)
+            await run_in_threadpool(served.queue.write_due_labels, at_once=True)
             await run_in_threadpool(served.close)
 
 
 async def _write_labels_periodically(served: ServedPipeline) -> None:
     while True:
-        await run_in_threadpool(served.queue.write_due)
+        await run_in_threadpool(served.queue.write_due_labels)
         await asyncio.sleep(_INTERVAL)

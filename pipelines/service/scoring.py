@@ -49,8 +49,8 @@ class CheckpointScorer:
     """Scorer of records with the learner of the newest checkpoint; thread-safe.
 
     Nothing is logged, requested or learned, and the pipeline need not run. A background thread
-    loads newer checkpoints, while the loaded checkpoint continues to answer. At full speed a
-    pipeline writes several checkpoints per second, and some are skipped.
+    loads newer checkpoints, while the loaded checkpoint continues to answer. If the pipeline writes
+    checkpoints faster than they are loaded, some are skipped.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Common parts of the API: dependencies for pipeline and user, and JSON error responses."""
+"""Common parts of the API: FastAPI dependencies (pipeline, user), and JSON error responses."""
 
 import logging
 from typing import Annotated, Any
@@ -92,7 +92,7 @@ FOR_SCORERS = [Depends(_require_scorer)]
 
 
 class RequestBody(BaseModel):
-    """Base class of request bodies; rejects unknown fields and values of another type."""
+    """Base class of request bodies; rejects unknown fields, and values of a wrong type."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

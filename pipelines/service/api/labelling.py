@@ -25,7 +25,7 @@ _WRITES = error_descriptions(403, 404, 409, 413, 422, 503)
 
 
 class LeasedRequest(BaseModel):
-    """The request leased by the user; null if there is none left."""
+    """The request that the user has leased; null if no request is left."""
 
     request: dict[str, Any] | None
 

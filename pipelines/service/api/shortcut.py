@@ -57,7 +57,7 @@ class PredictFastPath:
 
 
 def _predict_small_request(scoring: CheckpointScorer, message: Message) -> dict[str, Any] | None:
-    """Return the predictions for a request body; None if it is too large, invalid or must wait."""
+    """Return the predictions; None if the body is too large or invalid, or the scorer is busy."""
     body: bytes = message.get("body", b"")
     if message.get("more_body", False) or len(body) > _SHORT or not scoring.is_ready:
         return None
@@ -76,7 +76,7 @@ def _predict_small_request(scoring: CheckpointScorer, message: Message) -> dict[
 
 
 def _prepend_message(message: Message, receive: Receive) -> Receive:
-    """Return a `receive` function that first returns `message`, which was received before."""
+    """Return a `receive` function that first returns `message`, which was already received."""
     pending = [message]
 
     async def receive_first_or_next() -> Message:

@@ -78,8 +78,8 @@ _TOKEN_HINT = (
 class Guard:
     """Middleware that authenticates requests, limits their rate, and passes them to `app`.
 
-    The user is stored as ``scope["state"]["person"]``. `failures` limits wrong secrets by address.
-    A correct secret is accepted whatever the number of failures from the same address.
+    The user is stored as ``scope["state"]["person"]``. `failures` limits the rate of wrong tokens
+    and cookies from one address. Correct ones are accepted even if the limit is exceeded.
     """
 
     def __init__(
@@ -249,7 +249,7 @@ class Guard:
         return _error_response(scope, 401, _TOKEN_HINT, {"WWW-Authenticate": "Bearer"})
 
     def _authenticate(self, connection: HTTPConnection) -> tuple[User | None, bool]:
-        """Return the user (None: unauthenticated), and whether the request has a wrong secret."""
+        """Return (user, has wrong token or cookie); the user is None if unauthenticated."""
         scheme, _, given = connection.headers.get("authorization", "").partition(" ")
         is_bearer = scheme.lower() == "bearer"
         if is_bearer and (program := self._people.authenticate_token(given.strip())):

@@ -28,10 +28,10 @@ class AuthSettings:
         incomplete messages as websockets
     reads, writes : rate of a session's GET and HEAD requests, and of all others
     scoring_requests : rate of a session's predict and explain requests
-    failures : rate of wrong secrets from one address
+    failures : rate of wrong tokens and cookies from one address
     messages : rate of a session's websocket messages, which are delayed instead of rejected
-    bodies : bytes per second, and burst size, of the bodies of a person's requests, which are read
-        later instead of rejected
+    bodies : bytes per second, and burst size, of a user's request bodies; bodies above the rate are
+        read more slowly instead of rejected
     max_concurrent : maximum number of concurrent requests and websockets of one session
     max_concurrent_body : maximum size in bytes of the bodies of one session's concurrent requests
     max_unauthenticated : maximum number of unauthenticated connections, in all and from one

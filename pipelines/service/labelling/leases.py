@@ -37,7 +37,7 @@ class Leases:
     requests : reader of the open requests
     lease : duration of a lease without a renewal, in milliseconds
     clock : current time, in milliseconds since 1970
-    blind : whether annotators see the prediction only after their label
+    blind : whether annotators see the prediction only after they have labelled the record
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Leases:
     def has_seen_prediction(
         self, connection: Connection, person: User, request: OpenRequest
     ) -> bool:
-        """Return whether labelling is blind and `person` saw the prediction after their label.
+        """Return whether labelling is blind and `person` saw the prediction after their own label.
 
         This stays true if the label is undone, and for another request for the same record.
         """

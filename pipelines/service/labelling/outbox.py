@@ -41,7 +41,7 @@ WATCHED_EVERY = 1_000
 
 
 class RequestOutcomeReader(RequestReader, Protocol):
-    """Protocol of the requests and their outcomes, as `StatusReader` returns them."""
+    """Protocol of a reader of requests and their outcomes, such as `StatusReader`."""
 
     def labelled_record(self, id: str) -> dict[str, Any] | None:
         """Return the data of a requested or labelled record; None if it is not stored."""
@@ -81,9 +81,9 @@ class LabelOutbox:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Context manager: no other thread or process writes labels of this state folder.
+        """Context manager that excludes other writers of labels of this state folder.
 
-        So labels are written in the order in which they were given. Raises UnavailableError if
+        Labels are thus written in the order in which they were given. Raises UnavailableError if
         another write does not end within a second: a longer wait would occupy the threads that
         serve requests.
         """
@@ -111,10 +111,11 @@ class LabelOutbox:
                 self._mask(f"cannot write {path}: {error}; make its folder writable")
             ) from error
 
-    def write_due(self, *, at_once: bool = False) -> int:
+    def write_due_labels(self, *, at_once: bool = False) -> int:
         """Write the labels whose undo window has ended (`at_once`: all); return their number.
 
-        If the write fails, 0 is returned, `trouble` is the error text, and a later call retries.
+        If the write fails, 0 is returned, `trouble` is set to the error text, and a later call
+        retries.
         """
         try:
             due: list[LabellingEntry] = []

@@ -60,7 +60,7 @@ class LabelQueue:
     lease : duration of a lease without a renewal, in milliseconds
     clock : current time, in milliseconds since 1970
     mask : removes secrets from a text
-    corrects : whether a later label of a record replaces the first one
+    corrects : whether the pipeline lets a later label of a record replace the first one
     blind : whether annotators see the prediction only after their label
 
     Raises
@@ -98,7 +98,7 @@ class LabelQueue:
 
     @property
     def write_error(self) -> str | None:
-        """Error text of the last `write_due`; None if it succeeded."""
+        """Error text of the last `write_due_labels`; None if it succeeded."""
         return self._delivery.trouble
 
     def lease_next(self, person: User) -> OpenRequest | None:
@@ -158,7 +158,7 @@ class LabelQueue:
             connection.execute(
                 "UPDATE entries SET stage = 'undone' WHERE number = ?", (last.number,)
             )
-            told = last.action == "label" and self._is_blinded(person)
+            told = last.action == "label" and self._is_blind_for(person)
             if not told and self._leases.lease_holder(connection, last.id) is None:
                 self._leases.assign(connection, person, last.id)
         return last
@@ -190,22 +190,22 @@ class LabelQueue:
                     for label in tidy:
                         self._require_may_label(connection, person, label.id)
                 earlier, undone = _waiting_answers(connection, person, tidy)
-                posted = self._insert_posted(connection, person, tidy)
-                set_stage(connection, _numbers(earlier), "writing")
-                set_stage(connection, _numbers(undone), "undone")
+                posted = self._insert_posted_labels(connection, person, tidy)
+                set_stage(connection, _entry_numbers(earlier), "writing")
+                set_stage(connection, _entry_numbers(undone), "undone")
             # Outside the transaction, as a slow labels source must not hinder other annotators.
             try:
                 self._labels.append_validated([*map(label_message, earlier), *tidy])
             except Exception:
                 with self._store.write_transaction() as connection:
-                    set_stage(connection, _numbers(posted), "undone")
+                    set_stage(connection, _entry_numbers(posted), "undone")
                     for entry in [*earlier, *undone]:
                         set_stage(connection, [entry.number], entry.stage)
                 raise
             with self._store.write_transaction() as connection:
-                set_stage(connection, _numbers([*earlier, *posted]), "written")
+                set_stage(connection, _entry_numbers([*earlier, *posted]), "written")
 
-    def _insert_posted(
+    def _insert_posted_labels(
         self, connection: Connection, person: User, labels: Sequence[Label]
     ) -> list[LabellingEntry]:
         entries = []
@@ -307,7 +307,7 @@ class LabelQueue:
             return {} if connection is None else conflicting_labels(connection, ids)
 
     def annotator_names(self) -> list[str]:
-        """Return the names of all who answered, skipped or corrected a record, sorted."""
+        """Return the sorted names of all annotators who answered, skipped or corrected a record."""
         with self._store.read_transaction() as connection:
             return [] if connection is None else annotator_names(connection)
 
@@ -316,12 +316,12 @@ class LabelQueue:
         with self._store.read_transaction() as connection:
             return [] if connection is None else newest_entries(connection, limit, below=below)
 
-    def write_due(self, *, at_once: bool = False) -> int:
+    def write_due_labels(self, *, at_once: bool = False) -> int:
         """Write the labels whose undo window has ended (`at_once`: all); return their number.
 
-        If the write fails, 0 is returned, `write_error` is the error, and a later call retries.
+        If the write fails, 0 is returned, `write_error` is set, and a later call retries.
         """
-        return self._delivery.write_due(at_once=at_once)
+        return self._delivery.write_due_labels(at_once=at_once)
 
     def close(self) -> None:
         """Close the file; the next call opens it again."""
@@ -365,17 +365,17 @@ class LabelQueue:
 
     def _may_correct(self, person: User, entry: LabellingEntry) -> bool:
         """Return whether `person` may change a label: operators all labels, others their own."""
-        is_own = entry.person == person.name and not self._is_blinded(person)
+        is_own = entry.person == person.name and not self._is_blind_for(person)
         return person.role == "operator" or is_own
 
-    def _is_blinded(self, person: User) -> bool:
+    def _is_blind_for(self, person: User) -> bool:
         return self._blind and person.role != "operator"
 
 
 def _waiting_answers(
     connection: Connection, person: User, labels: Sequence[Label]
 ) -> tuple[list[LabellingEntry], list[LabellingEntry]]:
-    """Return the pending answers to write before the posted `labels`, and the replaced answers."""
+    """Return the pending answers for these records: (to write first, replaced by `labels`)."""
     authors = {(label.id, _annotator_name(person, label)) for label in labels}
     ids = {label.id for label in labels}
     writing = [entry for entry in entries_to_write(connection) if entry.id in ids]
@@ -384,7 +384,7 @@ def _waiting_answers(
     return [*writing, *(entry for entry in held if entry not in replaced)], replaced
 
 
-def _numbers(entries: Iterable[LabellingEntry]) -> list[int]:
+def _entry_numbers(entries: Iterable[LabellingEntry]) -> list[int]:
     return [entry.number for entry in entries]
 
 

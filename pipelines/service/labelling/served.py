@@ -139,8 +139,8 @@ def find_config(path: Path) -> Config:
 
     The sections of the learner are left out, as loading them takes a second.
 
-    Raises ConfigurationError if the path is neither, and StateError if the file no longer matches
-    the state of the pipeline.
+    Raises ConfigurationError if `path` is neither of them, and StateError if the file no longer
+    matches the state of the pipeline.
     """
     config = _load_config(path, learner=False)
     state = State(config.state)
@@ -160,9 +160,9 @@ def _load_config(path: Path, *, learner: bool) -> Config:
 def _config_of_state_folder(path: Path, learner: bool) -> Config:
     """Return the configuration that is stored in a state folder.
 
-    Without `learner`, the learner's sections are skipped, as in `load`. Relative paths start in the
-    folder of the pipeline file, which is found by removing the configured state path from the end
-    of `path`. Raises ConfigurationError if this fails, as after the state folder was moved.
+    If `learner` is false, the learner's sections are skipped, as in `load`. Relative paths start in
+    the folder of the pipeline file, which is found by removing the configured state path from the
+    end of `path`. Raises ConfigurationError if this fails, as after the state folder was moved.
     """
     folder = state = path.resolve()
     try:

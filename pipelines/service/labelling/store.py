@@ -83,13 +83,13 @@ class LabellingStore:
 
     @contextmanager
     def read_transaction(self) -> Iterator[Connection | None]:
-        """Context manager with a connection that reads a consistent snapshot; None: no entries."""
+        """Context manager that yields a connection to a consistent snapshot; None: no tables."""
         with mask_errors(self._mask), self._database.read_transaction() as connection:
             yield connection if connection and table_exists(connection, "entries") else None
 
     @contextmanager
     def write_transaction(self) -> Iterator[Connection]:
-        """Context manager with a connection in a write transaction; creates missing tables."""
+        """Context manager that yields a write transaction's connection; creates missing tables."""
         with mask_errors(self._mask), self._database.write_transaction() as connection:
             if not table_exists(connection, "entries"):
                 for statement in _TABLES:

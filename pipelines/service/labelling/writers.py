@@ -31,8 +31,8 @@ class SourceWriter:
 
     Parameters
     ----------
-    sink : sink that appends to the source; if there is none, the error to raise
-    mask : removes secrets from a text
+    sink : sink that appends to the source; or, if the source cannot be appended to, the error to
+    raise mask : removes secrets from a text
     """
 
     def __init__(self, sink: Sink | ConfigurationError, mask: Mask) -> None:
@@ -70,7 +70,8 @@ class SourceWriter:
 class LabelWriter(SourceWriter):
     """Writes labels in the format of `schema`.
 
-    `kind` returns the current label type, or None, and `dropped` the classes that were dropped.
+    `kind` returns the current label type, or None if unknown. `dropped` returns the dropped
+    classes.
     """
 
     def __init__(

@@ -221,7 +221,7 @@ def assert_written_by_every_way(site, browser, program, label, written):
     asked = browser.post(f"{PREFIX}/labelling/next").json()["request"]["id"]
     answer = browser.post(f"{PREFIX}/labelling/answer", json={"id": asked, "label": label})
     assert answer.is_success == (status == 201)
-    site.served.queue.write_due(at_once=True)
+    site.served.queue.write_due_labels(at_once=True)
     found = [one["label"] for one in read(config, "labels")[before:]]
     # The server may write what is due at the same moment, and then it is there twice.
     assert set(found) == ({written} - {None})

@@ -60,10 +60,10 @@ def test_an_answer_is_held_then_written_once_with_who_gave_it(desk):
     assert entry.stage == "held"
     assert desk.before(ANN) == "1"
     desk.now += GRACE - 1
-    assert desk.queue.write_due() == 0
+    assert desk.queue.write_due_labels() == 0
     desk.now += 1
-    assert desk.queue.write_due() == 1
-    assert desk.queue.write_due() == 0
+    assert desk.queue.write_due_labels() == 1
+    assert desk.queue.write_due_labels() == 0
     assert desk.written() == [("0", "left", "ann")]
     (kept,) = desk.queue.history()
     assert (kept.person, kept.time, kept.stage) == ("ann", 1_000_000, "written")
@@ -72,7 +72,7 @@ def test_an_answer_is_held_then_written_once_with_who_gave_it(desk):
 def test_a_held_answer_survives_its_process_and_is_written_by_the_next(desk):
     desk.queue.answer(ANN, "0", "left")
     desk.now += GRACE
-    assert desk.fresh().write_due() == 1
+    assert desk.fresh().write_due_labels() == 1
     assert desk.written() == [("0", "left", "ann")]
 
 
@@ -82,11 +82,11 @@ def test_an_answer_is_written_in_time_for_its_request(desk):
     desk.queue.answer(ANN, "0", "left")
     desk.queue.answer(ANN, "1", "right")
     desk.queue.answer(ANN, "2", "left")
-    assert desk.queue.write_due() == 1, "as late as that, it goes at once"
+    assert desk.queue.write_due_labels() == 1, "as late as that, it goes at once"
     desk.now += 999
-    assert desk.queue.write_due() == 0, "it can be undone, still"
+    assert desk.queue.write_due_labels() == 0, "it can be undone, still"
     desk.now += 1
-    assert desk.queue.write_due() == 1
+    assert desk.queue.write_due_labels() == 1
     assert desk.written() == [("1", "right", "ann"), ("0", "left", "ann")]
 
 
@@ -94,11 +94,11 @@ def test_an_answer_that_came_too_late_is_called_so_and_counts_for_nothing(desk):
     for id in ("0", "1"):
         desk.queue.answer(ANN, id, "left")
     desk.now += GRACE
-    desk.queue.write_due()
+    desk.queue.write_due_labels()
     desk.asked.close("0")
     desk.asked.close("1", labels=[[desk.now, "left", "ann"]])
     desk.now += WATCHED_EVERY
-    desk.queue.write_due()
+    desk.queue.write_due_labels()
     entries = {entry.id: entry for entry in desk.queue.history()}
     assert (entries["0"].stage, entries["1"].stage) == ("late", "written")
     assert desk.queue.progress(ANN).today == 1
@@ -112,10 +112,10 @@ def test_what_is_still_asked_or_was_never_asked_is_not_called_late(desk):
     desk.asked.kept["0"] = desk.asked.open["0"] | {"asked": True, "labels": []}
     desk.asked.open["1"]["expires"] = desk.now + 3_600_000
     desk.queue.answer(BEN, "1", "left")
-    desk.queue.write_due(at_once=True)
+    desk.queue.write_due_labels(at_once=True)
     desk.asked.close("1")  # and what became of it is not told yet
     desk.now += WATCHED_EVERY
-    desk.queue.write_due()
+    desk.queue.write_due_labels()
     assert {entry.stage for entry in desk.queue.history()} == {"written"}
 
 
@@ -126,7 +126,7 @@ def test_an_answer_can_be_undone_until_it_is_written(desk):
     assert desk.before(ANN) == "0"
     desk.queue.answer(ANN, "0", "right")
     desk.now += GRACE
-    desk.queue.write_due()
+    desk.queue.write_due_labels()
     assert desk.written() == [("0", "right", "ann")]
     with pytest.raises(StateError, match="'right' of record '0' was written already"):
         desk.queue.undo(ANN)
@@ -221,7 +221,7 @@ def test_a_annotator_posts_labels_of_what_they_may_answer_or_change_alone(desk):
 def test_a_label_posted_over_ones_own_that_is_held_is_the_last(desk):
     desk.queue.answer(ANN, desk.before(ANN), "left")
     desk.queue.post_labels(ANN, [Label("0", "right")])
-    assert desk.queue.write_due(at_once=True) == 0
+    assert desk.queue.write_due_labels(at_once=True) == 0
     assert desk.written() == [("0", "right", None)]
 
 
@@ -229,7 +229,7 @@ def test_a_label_posted_over_ones_own_that_is_held_is_the_last(desk):
 def test_a_label_posted_over_an_answer_of_somebody_else_that_is_held_is_the_last(desk, poster):
     desk.queue.answer(ANN, desk.before(ANN), "left")
     desk.queue.post_labels(poster, [Label("0", "right"), Label("5", "left")])
-    assert desk.queue.write_due(at_once=True) == 0
+    assert desk.queue.write_due_labels(at_once=True) == 0
     assert [label[:2] for label in desk.written()] == [("0", "left"), ("0", "right"), ("5", "left")]
     assert [entry.stage for entry in desk.queue.history()] == ["written"] * 3
 
@@ -293,7 +293,7 @@ def test_a_label_that_nobody_can_use_any_more_keeps_no_other_waiting(desk):
     desk.queue.answer(ANN, "0", " left ")
     desk.queue.answer(BEN, "1", "right")
     desk.queue = desk.fresh(classes=["right"])  # as the file may say by the next start
-    assert desk.queue.write_due(at_once=True) == 2
+    assert desk.queue.write_due_labels(at_once=True) == 2
     assert desk.written() == [("0", "left", "ann"), ("1", "right", "ben")]
 
 
@@ -315,12 +315,12 @@ def test_what_cannot_be_written_now_waits_and_says_why(desk, monkeypatch, error)
         raise error("the disk is away")
 
     monkeypatch.setattr(desk.sink, "flush", fail)
-    assert desk.queue.write_due() == 0
+    assert desk.queue.write_due_labels() == 0
     assert desk.queue.write_error == "the disk is away"
     with pytest.raises(StateError, match="written already"):
         desk.queue.undo(ANN)
     monkeypatch.setattr(desk.sink, "flush", flush)
-    assert desk.queue.write_due() == 1
+    assert desk.queue.write_due_labels() == 1
     assert desk.queue.write_error is None
     assert desk.written() == [("0", "left", "ann")]
 
@@ -333,9 +333,9 @@ def test_a_label_posted_after_an_answer_that_could_not_be_written_is_the_last(
     desk.now += GRACE
     with monkeypatch.context() as patch:
         patch.setattr(desk.sink, "flush", lambda: 1 / 0)
-        assert desk.queue.write_due() == 0
+        assert desk.queue.write_due_labels() == 0
     desk.queue.post_labels(poster, [Label("0", "right")])
-    assert desk.queue.write_due(at_once=True) == 0
+    assert desk.queue.write_due_labels(at_once=True) == 0
     assert [label for _, label, _ in desk.written()][-2:] == ["left", "right"]
 
 
@@ -370,7 +370,7 @@ def test_while_a_label_is_written_slowly_others_go_on_and_another_post_is_refuse
     assert desk.queue.answer(BEN, "1", "right").stage == "held"
     go.set()
     post.join(60)
-    assert desk.queue.write_due(at_once=True) == 1
+    assert desk.queue.write_due_labels(at_once=True) == 1
     assert [label[:2] for label in desk.written()] == [("0", "left"), ("1", "right")]
 
 
@@ -380,7 +380,7 @@ def test_an_answer_that_another_process_is_writing_is_not_written_after_a_later_
     begun, go = stalled
     desk.queue.answer(ANN, "0", "left")
     desk.now += GRACE
-    write = threading.Thread(target=desk.queue.write_due)
+    write = threading.Thread(target=desk.queue.write_due_labels)
     write.start()
     assert begun.wait(60)
     other = desk.fresh()
@@ -389,7 +389,7 @@ def test_an_answer_that_another_process_is_writing_is_not_written_after_a_later_
     go.set()
     write.join(60)
     other.post_labels(PROGRAM, [Label("0", "right")])
-    assert desk.queue.write_due(at_once=True) == 0
+    assert desk.queue.write_due_labels(at_once=True) == 0
     assert [label[:2] for label in desk.written()] == [("0", "left"), ("0", "right")]
 
 
@@ -403,7 +403,7 @@ def test_a_post_that_could_not_be_written_leaves_what_waited_as_it_was(desk, mon
         with pytest.raises(ZeroDivisionError):
             desk.queue.post_labels(ANN, [Label("0", "right")])
     assert desk.queue.undo(ANN).label == "left"
-    assert desk.queue.write_due(at_once=True) == 1
+    assert desk.queue.write_due_labels(at_once=True) == 1
     assert desk.written()[-1] == ("1", "left", "ben")
     assert {entry.stage for entry in desk.queue.history() if entry.person != "ben"} == {"undone"}
 
@@ -427,21 +427,21 @@ def test_a_label_that_was_posted_as_the_process_ended_is_written_at_the_next_sta
             desk.queue.post_labels(
                 PROGRAM, [Label("0", "right", source="api"), Label("5", "left", source="bot")]
             )
-    assert desk.fresh().write_due() == 3
+    assert desk.fresh().write_due_labels() == 3
     expected = [("0", "left", "ann"), ("0", "right", "api"), ("5", "left", "bot")]
     assert desk.written()[-3:] == expected
-    assert desk.fresh().write_due(at_once=True) == 0
+    assert desk.fresh().write_due_labels(at_once=True) == 0
 
 
 def test_a_clock_that_is_set_back_holds_nothing_back(desk):
     desk.queue.answer(ANN, "0", "left")
     desk.now -= 3_600_000
-    assert desk.queue.write_due() == 1
+    assert desk.queue.write_due_labels() == 1
 
 
 def test_at_the_end_what_is_held_is_written(desk):
     desk.queue.answer(ANN, "0", "left")
-    assert desk.queue.write_due(at_once=True) == 1
+    assert desk.queue.write_due_labels(at_once=True) == 1
 
 
 def test_a_file_of_another_release_is_refused(desk):
@@ -463,13 +463,13 @@ def test_a_record_that_is_asked_about_again_goes_to_somebody_else(desk):
 def test_an_answer_can_be_changed_after_it_was_written(desk):
     first = desk.queue.answer(ANN, "0", "left")
     desk.now += GRACE
-    desk.queue.write_due()
+    desk.queue.write_due_labels()
     del desk.asked.open["0"]
     changed = desk.queue.correct_label(ANN, first.number, " right ")
     assert (changed.label, changed.stage, changed.id) == ("right", "held", "0")
-    assert desk.queue.write_due() == 0, "it can be undone, too"
+    assert desk.queue.write_due_labels() == 0, "it can be undone, too"
     desk.now += GRACE
-    desk.queue.write_due()
+    desk.queue.write_due_labels()
     assert desk.written() == [("0", "left", "ann"), ("0", "right", "ann")]
 
 
@@ -477,7 +477,7 @@ def test_a_change_that_is_undone_leaves_what_was_said_before(desk):
     first = desk.queue.answer(ANN, "0", "left")
     desk.queue.correct_label(ANN, first.number, "right")
     assert desk.queue.undo(ANN).label == "right"
-    desk.queue.write_due(at_once=True)
+    desk.queue.write_due_labels(at_once=True)
     assert desk.written() == [("0", "left", "ann")]
 
 

@@ -115,7 +115,7 @@ class Office(RuleBasedStateMachine):
     @rule(milliseconds=st.sampled_from([0, 1, GRACE // 2, GRACE, GRACE, LEASE]))
     def wait(self, milliseconds):
         self.desk.now += milliseconds
-        self.desk.queue.write_due()
+        self.desk.queue.write_due_labels()
         for entry in self.entries:
             if entry["stage"] == "held" and entry["time"] <= self.desk.now - GRACE:
                 entry["stage"] = "written"

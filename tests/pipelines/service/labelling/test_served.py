@@ -253,7 +253,7 @@ def test_readiness_says_no_while_labels_wait(file, monkeypatch):
         asked = program.post("/api/v1/pipelines/test/labelling/next").json()["request"]["id"]
         body = {"id": asked, "label": "left"}
         assert program.post("/api/v1/pipelines/test/labelling/answer", json=body).is_success
-        assert site.served.queue.write_due(at_once=True) == 0
+        assert site.served.queue.write_due_labels(at_once=True) == 0
         answer = ready.get("/readyz")
         assert (answer.status_code, answer.text) == (503, "no\n")
         (summary,) = program.get("/api/v1/pipelines").json()
@@ -281,19 +281,19 @@ def test_an_answer_that_the_pipeline_found_expired_is_told_to_have_come_too_late
         queue = served.queue
         first, second = served.status.request_ids()[:2]
         queue.answer(PROGRAM, first, "left")
-        queue.write_due(at_once=True)
+        queue.write_due_labels(at_once=True)
         run(config, until_idle=True)
         queue.answer(PROGRAM, second, "left")
         for start in (100, 200, 300):
             put(config, "records", some_records(20, start=start))
             run(config, until_idle=True)
         assert served.status.request(second) is None
-        queue.write_due(at_once=True)
+        queue.write_due_labels(at_once=True)
         run(config, until_idle=True)
         assert served.status.document("join")["expired"] == 1
 
         def stages():
-            queue.write_due()
+            queue.write_due_labels()
             return {entry.id: entry.stage for entry in queue.history()}
 
         until(lambda: stages() == {first: "written", second: "late"})
