@@ -69,7 +69,7 @@ class AnnotatorAgreement:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def annotator_counts(self, source: str) -> dict[str, int]:
-        """Return a mapping from each name in `COUNTED` to that count of the annotator `source`."""
+        """Map each name in `COUNTED` to the annotator's count of that name."""
         return {name: self._counts[source, name] for name in COUNTED}
 
     def add_record(self, id: str, record: Mapping[str, Any]) -> None:
@@ -88,7 +88,7 @@ class AnnotatorAgreement:
 
 
 def _counts_to_increment(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Yield (annotator, name in `COUNTED`) for each count that a record increases by one."""
+    """Yield a pair (annotator, name of the count) for each count that a record increases by one."""
     votes, again, guess = (
         current_votes(record["labels"]),
         record.get("again"),

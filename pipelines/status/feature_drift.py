@@ -102,14 +102,14 @@ class ReferenceSummary:
 
 
 def _bin_indices(column: np.ndarray, edges: Sequence[float]) -> np.ndarray:
-    """Return the bin index of each value of a column (n,). The last bin has missing values."""
+    """Return the bin index (n,) of each value of a column; missing values are in the last bin."""
     bins = np.searchsorted(np.asarray(edges), column, side="right")
     bins[np.isnan(column)] = len(edges) + 1
     return bins
 
 
 def _bin_counts(column: np.ndarray, edges: Sequence[float]) -> np.ndarray:
-    """Return the number of values of a column (n,) in each bin. The last has missing values."""
+    """Count the values of a column (n,) in each bin; missing values are in the last bin."""
     return np.bincount(_bin_indices(column, edges), minlength=len(edges) + 2)
 
 
@@ -165,8 +165,8 @@ class FeatureDrift:
     def measure_drift(self, X: np.ndarray) -> list[dict[str, Any]]:
         """Return statistics of the rows `X` (n, D), one dict per feature.
 
-        `psi` is None without a reference or rows. `by_chance` is the 95 % quantile that the PSI has
-        in the absence of drift. `lower` and `upper` are quartiles.
+        `psi` is None without a reference or rows. `by_chance` is the 95 % quantile of the PSI in
+        the absence of drift. `lower` and `upper` are quartiles.
         """
         parts = quartiles(X)
         return [
@@ -251,7 +251,7 @@ _COURSE = tuple(one.name for one in fields(FeatureDriftHistory))
 
 @dataclass(slots=True)
 class DriftHistory:
-    """Drift histories of all features (`known`, keyed by name).
+    """Drift histories of all features; `known` maps each feature's name to its history.
 
     Only full windows of `RECORDS` rows are used, as the PSI of fewer rows is mostly noise.
     """

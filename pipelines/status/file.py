@@ -60,7 +60,10 @@ Content = Mapping[str, Mapping[Any, Row]]
 def point_rates(
     seconds: float, batches: int, records: int, labels: int, busy: float, margins: float
 ) -> tuple[float | None, ...]:
-    """Compute the rates of a chart point, in the order of `RATES`, from its counts."""
+    """Compute the rates of a chart point, in the order of `RATES`, from its counts.
+
+    `busy` is the processing time in seconds, `margins` the sum of the records' margins.
+    """
     return (
         records / seconds if seconds else 0.0,
         labels / seconds if seconds else 0.0,
@@ -175,7 +178,7 @@ class StatusFile:
         connection.commit()
 
     def _delete_files(self) -> None:
-        """Delete the file, then its log files: no reader must open the file without its log."""
+        """Delete the file before its log files, as no reader may open the file without its log."""
         for suffix in ("", "-wal", "-shm"):
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
 

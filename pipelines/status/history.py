@@ -104,7 +104,7 @@ class HistoryBuffer:
         _evict_oldest_rows(self.dead_letters, MOST_DEAD_LETTERS)
 
     def rows_by_table(self) -> dict[str, Mapping[int, Row]]:
-        """Return copies of all rows: by table name, then by row number."""
+        """Return copies of all rows, keyed by table name and row number."""
         return {
             "points": dict(self.points),
             "marks": dict(self.marks),

@@ -58,7 +58,7 @@ class LabelledIndex:
     X
         Features, float32 (n, D).
     steady
-        Maps the name of a column to compare to its index.
+        Index of each column that is compared, keyed by the column's name.
     """
 
     ids: list[str]

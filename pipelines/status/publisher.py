@@ -53,7 +53,7 @@ class Publisher(Observer):
     ----------
     runner : the pipeline's runner
     folder : the pipeline's state folder
-    constant_document : the constant part of the document ``pipeline``
+    constant_document : the part of the document ``pipeline`` that does not change during a run
     every : minimum seconds between two publications; reading the pipeline's state takes at most
         2 % of the runner's time, and writing at most 3 % of a core
     mask : removes secrets from a text

@@ -87,7 +87,7 @@ class StatusReader:
     def chart_points(self, since_ms: int = 0) -> list[Status]:
         """Return the points later than `since_ms`, the oldest first.
 
-        The counts and rates of a point cover the `seconds` since the point before.
+        The counts and rates of a point cover the time since the previous point, `seconds`.
         """
         return list(self.chart_points_by_row(since_ms).values())
 
@@ -125,7 +125,8 @@ class StatusReader:
     def requests(self, limit: int = -1) -> list[Status]:
         """Return the open requests by utility, the largest first; `limit` -1 returns all.
 
-        In addition to the request's own keys, `fields` has the record's further fields.
+        In addition to the keys of the request, `fields` has the record's fields that are not
+        features.
         """
         query = "SELECT value FROM requests ORDER BY utility DESC, id LIMIT ?"
         return self._query_rows(query, (limit,), _decode_json_object)
@@ -188,7 +189,7 @@ class StatusReader:
     def labelled_predictions(self) -> list[LabelledPrediction]:
         """Return the requests with a label and a prediction, in the arrival order of the records.
 
-        They serve to compare model versions. Records with a disputed label are left out.
+        Model versions are compared on them. Records with a disputed label are left out.
         """
         query = (
             "SELECT json_extract(value, '$.version') AS version, truth, said, "

@@ -67,7 +67,10 @@ class RecentRecords:
     reference_rows: np.ndarray | None
 
     def class_shares(self) -> dict[str, Any]:
-        """Return the most frequent `labels`; how often each was `predicted`, and `labelled`."""
+        """Return the most frequent `labels`, and how often each was predicted and given as a label.
+
+        The counts have the keys `predicted` and `labelled`.
+        """
         predicted = Counter(label for label in self.predicted if label is not None)
         answered = Counter(label for label, _ in self.answered)
         labels = _most_frequent_labels(predicted + answered)
@@ -153,8 +156,8 @@ class IntervalCollector:
     The sliding windows are updated only when they are read. At full speed, most records have left
     the windows by then and are never processed.
 
-    `columns` are the monitored columns of `Records.X`. With `has_drift_reference`, no reference
-    rows are collected.
+    `columns` are the indices of the monitored columns of `Records.X`. If `has_drift_reference` is
+    true, a reference sample exists already, and no reference rows are collected.
     """
 
     def __init__(self, columns: list[int], *, has_drift_reference: bool = False) -> None:

@@ -59,7 +59,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _DecodedRequest(msgspec.Struct, gc=False):
-    """The only keys of a request message that are decoded here."""
+    """Request message with only the keys that this module reads."""
 
     probabilities: dict[str, float | None]
     utility: float
@@ -195,7 +195,7 @@ class RequestRows:
     Attributes
     ----------
     rows : rows by record id
-    fields : names of the fields so far that are not features, with True for text fields
+    fields : maps the name of each non-feature field so far to whether it is a text field
     """
 
     def __init__(self) -> None:

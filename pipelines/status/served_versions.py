@@ -10,7 +10,7 @@ from streamboost.pipelines.status.history import json_text
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["ServedVersions"]
+__all__ = ["VersionRows"]
 
 MOST = 200
 """Maximum number of committees kept, the newest."""
@@ -22,7 +22,7 @@ FEATURES = 50
 """Maximum number of feature importances, the largest."""
 
 
-class ServedVersions:
+class VersionRows:
     """Rows of the table ``versions``: each version that was active, and how often it predicted."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class ServedVersions:
         return dict(self._known[committee.version]["importances"])
 
     def count_predictions(self, predicted: Mapping[int, int]) -> None:
-        """Add `predicted`, a mapping from version to a number of predictions, to the rows."""
+        """Add the numbers of predictions in `predicted`, keyed by version, to the rows."""
         for version in predicted.keys() & self._known.keys():
             known = self._known[version]
             self._store_version(

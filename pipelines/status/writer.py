@@ -31,7 +31,7 @@ from streamboost.pipelines.status.neighbours import (
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.pipelines.status.recent import IntervalStats, RecentRecords
 from streamboost.pipelines.status.requests import RequestChanges, RequestRows
-from streamboost.pipelines.status.served_versions import ServedVersions
+from streamboost.pipelines.status.served_versions import VersionRows
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -52,8 +52,9 @@ MOST_DISTRIBUTIONS = 50
 class Publication:
     """Snapshot of the pipeline's status that the runner passes to the writer thread.
 
-    `point` is the newest chart point, `judged` has the events of labelled records, and `labelled`
-    their index. None: unchanged."""
+    `point` is the newest chart point. `judged` has the new events of labelled records, and
+    `labelled`
+    is the index of these records. A part that is None is unchanged."""
 
     time: int
     sequence: int
@@ -95,7 +96,7 @@ class Writer:
         self.requests = RequestRows()
         self._judged = LabelledRecordRows()
         self._usual: dict[str, Usual] = {}
-        self._versions = ServedVersions()
+        self._versions = VersionRows()
         self._restore_earlier_status(StatusReader(folder))
         self._condition = threading.Condition()
         self._pending: Publication | None = None
