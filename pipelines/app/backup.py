@@ -65,8 +65,8 @@ def back_up(config: Config, folder: Path) -> Backup:
     Raises
     ------
     StateError
-        If the state is empty or another pipeline's, `folder` is not empty, or a file cannot be
-        copied.
+        If the state is empty or belongs to another pipeline, `folder` is not empty, or a file
+        cannot be copied.
     ConnectorError
         If SQLite cannot copy a file.
     """
@@ -87,7 +87,7 @@ def back_up(config: Config, folder: Path) -> Backup:
         try:
             with _translate_copy_errors(state.path, folder):
                 _copy_files(state.path, folder)
-                backup = _describe_copy(config, folder)
+                backup = _build_manifest(config, folder)
         except _ChangedMeanwhileError as error:
             if attempt == _ATTEMPTS - 1:
                 raise StateError(f"{state.path}: {error}; try again") from error
@@ -193,7 +193,7 @@ def _copy_file_or_database(source: Path, target: Path) -> None:
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    """Copy a file with its mode; after an interruption, `target` is complete or as before."""
+    """Copy a file with its mode; after an interruption, `target` is complete or unchanged."""
     with source.open("rb") as content, replace_atomically(target) as temporary:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
@@ -212,8 +212,8 @@ def _write_manifest(folder: Path, backup: Backup) -> None:
     write_bytes(folder / _MANIFEST, content)
 
 
-def _describe_copy(config: Config, folder: Path) -> Backup:
-    """Return the manifest of a copy, after checking that a run could start from it."""
+def _build_manifest(config: Config, folder: Path) -> Backup:
+    """Build the manifest of the copy in `folder`, after a check that a run could start from it."""
     copy = State(folder)
     found = copy.checkpoints.newest()
     checkpoint = 0 if found is None else int(found[1]["sequence"])
@@ -226,7 +226,7 @@ def _describe_copy(config: Config, folder: Path) -> Backup:
     committed = 0
     if not config.commits_to_kafka:
         committed = _check_journal(config, copy, checkpoint)
-    files = {path.relative_to(folder).as_posix(): path for path in _files_of(folder)}
+    files = {path.relative_to(folder).as_posix(): path for path in _copied_files(folder)}
     digests = {name: _file_digest(path) for name, path in files.items()}
     release = environment()["streamboost"]
     return Backup(1, config.name, release, checkpoint, committed, digests)
@@ -246,7 +246,8 @@ def _check_journal(config: Config, copy: State, checkpoint: int) -> int:
     return committed
 
 
-def _files_of(folder: Path) -> Iterator[Path]:
+def _copied_files(folder: Path) -> Iterator[Path]:
+    """Yield the files of a backup, sorted, without its manifest and SQLite's temporary files."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name != _MANIFEST and not path.name.endswith(_COMPANIONS):
             yield path

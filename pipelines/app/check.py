@@ -36,7 +36,7 @@ from streamboost.pipelines.app.factories import (
 )
 from streamboost.pipelines.app.first_records import peek_messages
 from streamboost.pipelines.app.recovery import (
-    copies_for_rebuild,
+    copy_store_for_rebuild,
     create_copy_store,
     load_initial_model,
     refuse_lost_state,
@@ -224,7 +224,7 @@ def _describe_retention(config: Config) -> str:
 
 def _describe_retention_of_journal(config: Config) -> str:
     """Return a text about the retention of a journal in Kafka, and its effect on a rebuild."""
-    section, copies = config.sections.pipeline, copies_for_rebuild(config)
+    section, copies = config.sections.pipeline, copy_store_for_rebuild(config)
     with closing(create_transaction(config)) as transaction:
         first = next(transaction.read_journal(), (1, b""))[0]
     loss = ""
@@ -255,7 +255,7 @@ def _describe_retention_of_journal(config: Config) -> str:
 def _describe_start_of_next_run(config: Config, state: State, transaction: Transaction) -> str:
     """Return a text with the batch after which the next run continues.
 
-    Raises StateError if the next run would fail.
+    Raises StateError if the next run would fail to start.
     """
     check_writable(state.log)
     running = state.running_process_id()

@@ -136,6 +136,7 @@ def create_topics(config: Config) -> list[str]:
 
 
 def _records_topic(config: Config) -> list[str]:
+    """Return a list with the Kafka topic of the records; [] if they are not read from Kafka."""
     source = config.sections.source
     return [source.topic] if isinstance(source, KafkaTopic) else []
 

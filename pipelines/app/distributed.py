@@ -132,8 +132,8 @@ def add_missing_partitions(config: Config) -> None:
 def open_records_source(config: Config, source: Source) -> Iterator[Source]:
     """Context manager that yields a source of the records.
 
-    This is `source` itself, unless scoring is distributed: then `source` reads the scoring log, and
-    a new source of the records is opened and closed.
+    With local scoring, this is `source`. With distributed scoring, `source` reads the scoring log,
+    so a new source of the records is opened, and closed at the end.
     """
     if not config.is_distributed:
         yield source
@@ -143,7 +143,7 @@ def open_records_source(config: Config, source: Source) -> Iterator[Source]:
 
 
 def prepare_distributed_scoring(config: Config, runner: "Runner") -> None:
-    """Add missing partitions now and later, and publish the first model snapshot for scorers."""
+    """Publish the first model snapshot; add missing partitions, now and between batches."""
     synchronize = partial(add_missing_partitions, config)
     runner.stop.retry_until_success(synchronize, runner.poll_interval)
     runner.observers.append(_PartitionSynchronizer(synchronize))

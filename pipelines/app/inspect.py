@@ -279,7 +279,7 @@ def _expert_lines(weights: Mapping[str, float]) -> Iterator[str]:
 
 
 def _change_lines(changes: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line with the number of detected changes, and a line about the newest."""
+    """Yield a line with the number of detected stream changes, and a line about the newest."""
     if newest := changes["newest"]:
         yield f"  changes          {changes['total']:<10,} detected in the stream"
         then, since = f"label {newest['labels']:,}", newest["since_labels"] + 1
@@ -363,7 +363,7 @@ def _format_count(n: int, noun: str) -> str:
 
 
 def metric_lines(evaluation: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines of metrics: in total, for each class, and for each probability bin.
+    """Yield lines of metrics: overall, for each class, and for each bin of predicted probability.
 
     `evaluation` is the result of `Evaluation.to_json`. Yields nothing before the first record.
     """

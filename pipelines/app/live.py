@@ -32,9 +32,8 @@ NARROWEST = 20
 def show_status_line(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterator[None]:
     """Context manager that shows a status line of a pipeline below the log lines of `handler`.
 
-    `state` is the state folder of the pipeline.
-
-    A separate thread reads the status documents that the pipeline publishes in this run.
+    `state` is the pipeline's state folder. A separate thread reads the status documents that the
+    pipeline publishes in this run.
     """
     reader, began, over = StatusReader(state), time.time() * 1000, threading.Event()
     before = handler.formatter or logging.Formatter()
@@ -102,7 +101,7 @@ class _StatusLineErasingFormatter(logging.Formatter):
         self._inner = inner
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of `record`, which erases the progress line first."""
+        """Return the log line of `record`, preceded by characters that erase the status line."""
         return ERASE + self._inner.format(record)
 
 

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def monitor_runner(config: Config, state: State, runner: Runner) -> Iterator[None]:
-    """Publish the status and serve /healthz, /readyz and /metrics in this context."""
+    """Context manager that publishes the status, and serves /healthz, /readyz and /metrics."""
     with ExitStack() as stack:
         if config.sections.monitor.port:
             stack.enter_context(_serve_health_endpoints(config, state, runner))

@@ -5,7 +5,6 @@ Its first entry has the schema and configuration of the pipeline. The pipeline r
 from its first entry, or from a copy of a checkpoint, up to the newest batch. A journal in SQLite is
 lost with the folder, so the pipeline continues from the newest copy.
 
-
 The initial committee is stored in the state folder, because a replay needs the same committee.
 """
 
@@ -51,8 +50,8 @@ if TYPE_CHECKING:
 __all__ = [
     "CheckpointCopier",
     "InitialModel",
-    "copies_for_rebuild",
     "copy_checkpoints",
+    "copy_store_for_rebuild",
     "create_copy_store",
     "load_initial_model",
     "rebuild_state",
@@ -280,8 +279,11 @@ def create_copy_store(config: Config) -> CopyStore | None:
     )
 
 
-def copies_for_rebuild(config: Config) -> CopyStore | None:
-    """Return the store of the copies from which a lost state folder is rebuilt; None: no copies."""
+def copy_store_for_rebuild(config: Config) -> CopyStore | None:
+    """Return the store of the copies that a rebuild can use.
+
+    None if no copies are configured, or if they contain pickled River models.
+    """
     # Pickles of models are only read from the folder in which they were written.
     return None if river_factories_by_section(config) else create_copy_store(config)
 
@@ -346,7 +348,7 @@ def rebuild_state(
     Raises
     ------
     GapError
-        If the beginning of the journal is gone, and no copy exists.
+        If the first entries of the journal were deleted, and no copy exists.
     StateError
         If the folder is not empty, if neither journal nor copy exists, or if they belong to another
         configuration.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from streamboost.connectors.base import PARTITION, Position
 from streamboost.connectors.sqlite.retention import StreamRetention
 from streamboost.errors import ConnectorError, ModelFileError
-from streamboost.pipelines.app.recovery import copies_for_rebuild, wait_for_thread
+from streamboost.pipelines.app.recovery import copy_store_for_rebuild, wait_for_thread
 from streamboost.pipelines.config.connectors.kafka import kafka_cluster
 from streamboost.pipelines.config.connectors.sqlite import SqliteStream
 from streamboost.pipelines.config.durations import RecordAndBatchTime, WindowSize
@@ -51,7 +51,7 @@ class LogRetention(Observer):
     ----------
     log : the streams of the log, and its journal
     checkpoints : the pipeline's checkpoints
-    retention : age of the messages that are deleted, in records or time
+    retention : minimum age of the messages that are deleted, in records or time
     sources : maps a stream to the name of the source that reads the stream
 
     Attributes
@@ -81,7 +81,7 @@ class LogRetention(Observer):
             self._positions[manifest["sequence"]] = manifest["positions"]
             moments = [RecordAndBatchTime(*moment) for moment in self._log.moments(now)]
             expired = [one for one in moments if self._retention.has_elapsed(one, now)]
-            if not moments or self._is_new_moment(moments[-1], now):
+            if not moments or self._should_store_ends(moments[-1], now):
                 self._log.store_ends(now)
             if expired:
                 self._delete_before(expired[-1])
@@ -94,8 +94,8 @@ class LogRetention(Observer):
         finally:
             self._log.close()
 
-    def _is_new_moment(self, last: RecordAndBatchTime, now: RecordAndBatchTime) -> bool:
-        """Return whether a fraction of the retention has passed since the moment `last`."""
+    def _should_store_ends(self, last: RecordAndBatchTime, now: RecordAndBatchTime) -> bool:
+        """Return whether 1 / `_MOMENTS` of the retention has passed since the moment `last`."""
         if self._retention.records is not None:
             return (now.records - last.records) * _MOMENTS >= self._retention.records
         passed = now.batch_time_ms - last.batch_time_ms
@@ -129,7 +129,7 @@ class JournalRetention(Observer):
     journal : the journal
     checkpoints : the pipeline's checkpoints
     copies : store of the copies of checkpoints; None: a lost state folder cannot be rebuilt
-    retention_ms : age in milliseconds of the entries that are deleted
+    retention_ms : minimum age in milliseconds of the entries that are deleted
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class JournalRetention(Observer):
             self._start_requested_deletion()
 
     def close(self, stop: StopToken) -> None:
-        """Wait for the last deletion, at most `_PATIENCE` seconds, or a moment after a stop.
+        """Wait for the last deletion, at most `_PATIENCE` seconds, or less after a stop request.
 
         The next run repeats a deletion that takes longer.
         """
@@ -236,7 +236,7 @@ def create_journal_retention(config: Config, checkpoints: Checkpoints) -> Journa
     rebuilt from the whole journal, so that the retention must be given in the file.
     """
     section = config.sections.pipeline
-    retention, copies = section.retention_window, copies_for_rebuild(config)
+    retention, copies = section.retention_window, copy_store_for_rebuild(config)
     is_wanted = copies is not None or "retention" in section.model_fields_set
     if not config.commits_to_kafka or retention is None or not is_wanted:
         return None

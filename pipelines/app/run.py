@@ -24,8 +24,8 @@ from streamboost.pipelines.app.first_records import infer_schema
 from streamboost.pipelines.app.monitor import monitor_runner
 from streamboost.pipelines.app.recovery import (
     InitialModel,
-    copies_for_rebuild,
     copy_checkpoints,
+    copy_store_for_rebuild,
     create_copy_store,
     load_initial_model,
     rebuild_state,
@@ -108,8 +108,8 @@ def run(
     Batches of another release are replayed only with `upgrade`. With `rebuild`, a lost state folder
     is rebuilt first. Except for a kill or an error within a batch, each run ends with a checkpoint.
 
-    Returns the number of the newest batch; 0: no batch. Raises Interrupted if a signal handler ends
-    a wait (`StopToken.raise_if_interruptible`).
+    Returns the number of the newest batch, or 0 if there is none. Raises Interrupted if a signal
+    handler ends a wait (`StopToken.raise_if_interruptible`).
     """
     state = State(config.state)
     stop = stop or StopToken()
@@ -118,7 +118,7 @@ def run(
         committed = _fence_other_processes(config, connectors.transaction, stop)
         copies = create_copy_store(config)
         if rebuild:
-            kept = copies_for_rebuild(config)
+            kept = copy_store_for_rebuild(config)
             committed = rebuild_state(config, state, connectors.transaction, committed, kept)
         else:
             refuse_lost_state(config, committed, copies)
@@ -157,8 +157,8 @@ def run(
 def _add_config_changes_to_journal(config: Config, pipeline: Pipeline) -> None:
     """Add settings that differ from the pipeline's to the journal entry of its next batch.
 
-    These are added fields, rules for labels, and decisions. The pipeline applies them with the
-    batch. Changes of an earlier run that no batch has applied are removed.
+    These settings are added fields, rules for labels, and the decision rule. The pipeline applies
+    them with the batch. Changes of an earlier run that no batch has applied are removed.
     """
     extras = pipeline.journal_extras
     extras.fields = extras.rules = extras.decision = None
