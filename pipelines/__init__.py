@@ -1,4 +1,4 @@
-"""A whole job: configuration, the running loop, and the command line."""
+"""Pipelines: configuration, runner, state, web service and command line."""
 
 if __name__ != "streamboost.pipelines":
     raise ImportError(

@@ -22,7 +22,7 @@ RECOVERED = "continuing: the operation that was retried has succeeded"
 class Interrupted(BaseException):
     """Interruption of a wait because a stop was requested.
 
-    Like KeyboardInterrupt, Interrupted is no Exception. Handlers of Exception do not mistake the
+    Like KeyboardInterrupt, it is a BaseException, so that handlers of Exception do not mistake the
     interruption for a failure of the operation.
     """
 
@@ -73,7 +73,7 @@ class StopToken:
     def interruptible(self, enabled: bool = True) -> Iterator[None]:
         """Allow `raise_if_interruptible` to raise Interrupted, for waits that may never end.
 
-        With `enabled` False, no exception is raised in the context, as its work ends by itself.
+        If `enabled` is false, no exception is raised in the context, as its work always ends.
         """
         before, self._is_interruptible = self._is_interruptible, enabled
         try:

@@ -166,9 +166,8 @@ def _compare_strategies(
 ) -> None:
     """Run the strategies in sequence and print their results.
 
-    `labelled_file` has the path of the user's records, the name of the label field, the name of
-    the id field, or None, and the sentence encoder, or None. Without `labelled_file`, the records
-    are image segments.
+    `labelled_file` is (path of the user's records, label field, id field or None, sentence encoder
+    or None). If it is None, the records are River's ImageSegments.
     """
     from tempfile import TemporaryDirectory
 

@@ -56,8 +56,8 @@ class LabelledStream:
     """Records for the demo to replay, with their true labels; `batch` records are read at once.
 
     `sections` are the pipeline file's sections for records and labels, with paths relative to a
-    subfolder of the demo's folder. `truth` maps record ids to labels. `fill`, if not None, is
-    called before a run to write the records to the pipeline's log. `about` describes the records.
+    subfolder of the demo's folder. `truth` maps record ids to labels. `fill` writes the records to
+    the pipeline's log before a run; None: they are in files. `about` describes the records.
     """
 
     name: str
@@ -88,7 +88,7 @@ class StrategyResult:
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """Progress of a run, after `records` of `of` records.
+    """Progress of a run after `records` of all `of` records.
 
     `recent` is the accuracy in the sliding window, and `repeated` the accuracy there of a baseline
     that repeats the last label. Both are None with too few records. `labels` is the number of
@@ -205,8 +205,8 @@ def run_demo(
     """Run the pipeline once for each of `strategies`, and yield their results in that order.
 
     Without a `stream`, the records are River's ImageSegments. The result of "repeat_last", the
-    baseline, comes from the run of "margin". Each run writes its pipeline file and state to its own
-    subfolder of `folder`.
+    baseline, comes from the run of "margin". `show` is called with the progress. Each run writes
+    its pipeline file and state to its own subfolder of `folder`.
     """
     stream = stream or load_image_segments()
     rows: dict[str, StrategyResult] = {}

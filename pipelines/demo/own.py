@@ -60,7 +60,7 @@ class RecordSplitter:
     Attributes
     ----------
     truth : maps the id of each record so far to its label
-    skipped : maps a reason to the number of records skipped for it
+    skipped : maps a reason to the number of records that were skipped for this reason
     """
 
     def __init__(self, path: Path, label: str, id: str | None) -> None:
@@ -280,7 +280,9 @@ class _SkippedRecordError(Exception):
 
 
 def _pop_path(record: Record, path: str) -> msgspec.Raw | None:
-    """Remove all values that `path` can name; return the value that `path_getter` reads, or None.
+    """Remove the values at `path`; return the value that `path_getter` reads, or None.
+
+    As keys may contain dots, a dotted path can match several values.
 
     An object that becomes empty is removed, too. Other values keep their bytes.
     """
@@ -300,7 +302,7 @@ def _pop_path(record: Record, path: str) -> msgspec.Raw | None:
 
 
 def _split_container(container: msgspec.Raw, path: str) -> tuple[msgspec.Raw, msgspec.Raw | None]:
-    """Return a JSON value without the value at `path` in it, and that value, or None."""
+    """Return (`container` without the value at `path`, that value); the value is None if absent."""
     value: msgspec.Raw | None = None
     if bytes(container)[:1] == b"{":
         fields = msgspec.json.decode(container, type=Record)

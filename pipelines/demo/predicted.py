@@ -1,4 +1,4 @@
-"""Evaluation of the predictions in the user's records: few labels against all labels."""
+"""Evaluation of the predictions in the user's records, from few labels and from all labels."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,11 +25,13 @@ _LOOK_EVERY = 5
 
 @dataclass(slots=True)
 class PredictionResult:
-    """Estimates from few labels, and the accuracy by all labels.
+    """Estimated accuracy of the predictions from few labels, and its true value from all labels.
 
-    Estimates are dictionaries with value, low and high. `drop`, `drop_labels` and `drop_records`
-    are of the first report of a drop; None without a report. `gain` is the accuracy of the own
-    model minus that of the predictions. `counts` are those of `RecordedPredictions`.
+    `right` of `records` predictions are correct; `labels` were requested and answered. `accuracy`,
+    `gain` and `drop` are estimates with the keys value, low and high. `gain` is the accuracy of
+    streamboost's model minus that of the predictions. `drop` is the first significant drop of the
+    accuracy, reported after `drop_labels` labels and `drop_records` records; None without a drop.
+    `counts` are those of `RecordedPredictions`.
     """
 
     records: int = 0
@@ -44,7 +46,7 @@ class PredictionResult:
 
 
 class _PredictionObserver(Observer):
-    """Compares the predictions with all labels, and notes the estimates of each checkpoint."""
+    """Compares the predictions with all labels, and stores the estimates of each checkpoint."""
 
     def __init__(self, truth: Mapping[str, str]) -> None:
         self.result = PredictionResult()

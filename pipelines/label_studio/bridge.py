@@ -169,7 +169,7 @@ class Bridge:
     def _find_unconfirmed_tasks(self) -> None:
         """Search for tasks whose creation was not confirmed; mark requests of found tasks as open.
 
-        If a task is not found within `PATIENCE`, its request is marked as new.
+        If a task is not found within `PATIENCE` seconds, its request is marked as new.
         """
         sent = self._task_store.entries("sent")
         if not sent:
@@ -204,9 +204,8 @@ class Bridge:
         """Close answered and expired requests, and delete their tasks that were not started.
 
         A request whose task was started stays at the stage "expired" until the task is finished. A
-        task that was only skipped is deleted, as Label Studio would offer it to others again and
-        again.
-        Without `request_state`, no request counts as expired.
+        task that was only skipped is deleted, as Label Studio would offer it again and again. If
+        `request_state` is None, no request counts as expired.
         """
 
         def has_expired(entry: TaskEntry) -> bool:
@@ -322,7 +321,7 @@ class Bridge:
         for entry, answers in done:
             labels = [
                 Label(entry.id, self._choice_to_label(one.label), one.time, one.annotator)
-                for one in self._in_writing_order(answers)
+                for one in self._sort_for_writing(answers)
                 if one.annotator not in entry.answered_by  # else written before a kill
             ]
             write_and_flush(self._answers, [self._schema.encode_label(label) for label in labels])
@@ -367,7 +366,7 @@ class Bridge:
             )
         return usable
 
-    def _in_writing_order(self, answers: Sequence[LabelStudioAnswer]) -> list[LabelStudioAnswer]:
+    def _sort_for_writing(self, answers: Sequence[LabelStudioAnswer]) -> list[LabelStudioAnswer]:
         """Sort `answers` so that the pipeline, by `on_conflict`, uses their most frequent label.
 
         In a tie, the first label is used.

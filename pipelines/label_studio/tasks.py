@@ -72,7 +72,7 @@ class TaskEntry:
     sent
         Time at which the task was sent, in seconds since the epoch.
     answered_by
-        The sources of the labels read that answer the request; None is an unknown source.
+        Annotators whose labels, as read so far, answer the request; None is an unknown annotator.
     """
 
     key: str
@@ -187,7 +187,7 @@ class TaskStore:
                 f"SELECT {_COLUMNS} FROM requests WHERE stage = ? ORDER BY number",
                 (stage,),
             ).fetchall()
-        return [_entry(row) for row in found]
+        return [_entry_from_row(row) for row in found]
 
     def entries_for_records(self, ids: Sequence[str]) -> list[TaskEntry]:
         """Return the requests for the records `ids` that are not done, the oldest first."""
@@ -197,7 +197,7 @@ class TaskStore:
                 "AND id IN (SELECT value FROM json_each(?)) ORDER BY number",
                 (msgspec.json.encode(ids).decode(),),
             ).fetchall()
-        return [_entry(row) for row in found]
+        return [_entry_from_row(row) for row in found]
 
     def mark_sent(self, entries: Iterable[TaskEntry], time_sent: float) -> None:
         """Mark `entries` as sent, before their tasks are created."""
@@ -270,7 +270,7 @@ class TaskStore:
             yield connection
 
 
-def _entry(row: tuple[Any, ...]) -> TaskEntry:
+def _entry_from_row(row: tuple[Any, ...]) -> TaskEntry:
     key, id, sequence, request, stage, task, sent, answered_by = row
     return TaskEntry(key, id, sequence, request, stage, task, sent, _sources(answered_by))
 
