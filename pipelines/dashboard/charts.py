@@ -135,10 +135,10 @@ def accuracy_curves(view: StatusSnapshot) -> Curves:
     The unbiased accuracy has two bands: its confidence sequence, which holds the accuracy at all
     times together, and within it the interval, which holds the accuracy at each time.
     """
-    found, anytime = _metric_series(view, "accuracy"), _metric_series(view, "anytime_accuracy")
-    unbiased = [_rounded_estimate_entry(one, "value") for one in found]
-    naive = [_rounded_metric_value(one) for one in _metric_series(view, "naive")]
-    repeated = [_rounded_metric_value(one) for one in _metric_series(view, "repeat_last")]
+    found, anytime = _metric_values(view, "accuracy"), _metric_values(view, "anytime_accuracy")
+    unbiased = [_rounded_estimate_value(one, "value") for one in found]
+    naive = [_rounded_metric_value(one) for one in _metric_values(view, "naive")]
+    repeated = [_rounded_metric_value(one) for one in _metric_values(view, "repeat_last")]
     if not any(one is not None for one in (*unbiased, *naive, *repeated)):
         return Curves(_missing_accuracy_text(view))
     low, high = _lower_and_upper_bounds(found)
@@ -172,16 +172,16 @@ def _unevaluated_records_text(view: StatusSnapshot) -> str:
 def label_budget_curves(view: StatusSnapshot) -> Curves:
     """Build the curves of allowed, requested and answered labels, and of audit requests."""
     series: tuple[Series, ...] = (
-        Series("allowed", _metric_series(view, "budget_allowed"), "grey", dash="dotted"),
-        Series("requested", _metric_series(view, "requests"), "series-1"),
-        Series("answered", _metric_series(view, "answered"), "series-2", dash="dashed"),
+        Series("allowed", _metric_values(view, "budget_allowed"), "grey", dash="dotted"),
+        Series("requested", _metric_values(view, "requests"), "series-1"),
+        Series("answered", _metric_values(view, "answered"), "series-2", dash="dashed"),
     )
     last = view.points[-1] if view.points else {}
     audits = last.get("audits")
     if audits:
         series = (
             *series,
-            Series("random audits", _metric_series(view, "audits"), "series-3", dash="dotted"),
+            Series("random audits", _metric_values(view, "audits"), "series-3", dash="dotted"),
         )
     asked, allowed = last.get("requests"), last.get("budget_allowed")
     summary = f"{number_text(asked)} labels requested"
@@ -200,8 +200,8 @@ def label_budget_curves(view: StatusSnapshot) -> Curves:
 
 def throughput_curves(view: StatusSnapshot) -> Curves:
     """Build the curves of records and labels per second."""
-    records = _rounded_metric_series(view, "records_per_second")
-    labels = _rounded_metric_series(view, "labels_per_second")
+    records = _rounded_metric_values(view, "records_per_second")
+    labels = _rounded_metric_values(view, "labels_per_second")
     series = (
         Series("records", records, "series-1"),
         Series("labels", labels, "series-2", dash="dashed"),
@@ -217,7 +217,7 @@ def throughput_curves(view: StatusSnapshot) -> Curves:
 
 def latency_curves(view: StatusSnapshot) -> Curves:
     """Build the curve of the time from reading a batch to its commit."""
-    taken = _rounded_metric_series(view, "batch_seconds")
+    taken = _rounded_metric_values(view, "batch_seconds")
     if not any(one is not None for one in taken):
         return Curves("Shown once a batch has been committed.")
     series = (Series("batch", taken, "series-1"),)
@@ -238,7 +238,7 @@ def lag_curves(view: StatusSnapshot) -> Curves:
 
 def committee_size_curves(view: StatusSnapshot) -> Curves:
     """Build the curve of the committee's number of trees, and mark new versions."""
-    trees, versions = _metric_series(view, "trees"), _metric_series(view, "version")
+    trees, versions = _metric_values(view, "trees"), _metric_values(view, "version")
     if not any(trees):
         n = int(view.document("learner").get("labels") or 0)
         so_far = f"; {count_text(n, 'label')} so far" if n else ""
@@ -260,7 +260,7 @@ _LOOKS: tuple[tuple[str, Dash], ...] = tuple(
 
 def expert_weight_curves(view: StatusSnapshot) -> Curves:
     """Build the curves of the weights of the experts."""
-    found: list[Mapping[str, float]] = [one or {} for one in _metric_series(view, "experts")]
+    found: list[Mapping[str, float]] = [one or {} for one in _metric_values(view, "experts")]
     names = list(dict.fromkeys(name for one in found for name in one))
     if not names:
         return Curves("Shown if experts are configured (key experts in [committee]).")
@@ -304,9 +304,9 @@ def _point_times(view: StatusSnapshot) -> list[int]:
     return [int(point["time"]) for point in view.points]
 
 
-def _rounded_metric_series(view: StatusSnapshot, metric: str) -> list[float | None]:
+def _rounded_metric_values(view: StatusSnapshot, metric: str) -> list[float | None]:
     """Return a metric's value at each point, rounded to four significant digits."""
-    return [None if one is None else float(f"{one:.4g}") for one in _metric_series(view, metric)]
+    return [None if one is None else float(f"{one:.4g}") for one in _metric_values(view, metric)]
 
 
 def _last_value_text(
@@ -317,7 +317,7 @@ def _last_value_text(
     return format_value(None if value is None else float(f"{value:.2g}"))
 
 
-def _metric_series(view: StatusSnapshot, metric: str) -> list[Any]:
+def _metric_values(view: StatusSnapshot, metric: str) -> list[Any]:
     return [point.get(metric) for point in view.points]
 
 
@@ -326,12 +326,12 @@ def _lower_and_upper_bounds(
 ) -> tuple[list[float | None], list[float | None]]:
     """Return the lower and the upper bounds of `estimates`, with four decimals."""
     low, high = (
-        [_rounded_estimate_entry(one, end) for one in estimates] for end in ("low", "high")
+        [_rounded_estimate_value(one, end) for one in estimates] for end in ("low", "high")
     )
     return low, high
 
 
-def _rounded_estimate_entry(estimate: Mapping[str, Any] | None, key: str) -> float | None:
+def _rounded_estimate_value(estimate: Mapping[str, Any] | None, key: str) -> float | None:
     return None if estimate is None else round(float(estimate[key]), 4)
 
 

@@ -23,7 +23,7 @@ __all__ = [
     "ABOUT_SHIFTS",
     "accuracy_change_text",
     "distribution_table",
-    "drift_tile",
+    "drift_tile_texts",
     "feature_drift_table",
     "find_shifted_feature",
     "has_enough_records",
@@ -62,7 +62,7 @@ def has_enough_records(view: StatusSnapshot) -> bool:
     return bool(view.document("features").get("records", RECORDS) >= RECORDS)
 
 
-def drift_tile(view: StatusSnapshot) -> tuple[str, str]:
+def drift_tile_texts(view: StatusSnapshot) -> tuple[str, str]:
     """Return the number of shifted features, and the feature with the largest PSI, as texts."""
     names, known = shifted_features(view), view.document("features").get("features") or ()
     known = [one for one in known if one.get("psi") is not None]

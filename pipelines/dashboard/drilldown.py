@@ -21,7 +21,10 @@ from streamboost.pipelines.dashboard.record import (
 from streamboost.pipelines.dashboard.records import MOST, RecordPage, show_records
 from streamboost.pipelines.dashboard.status_line import StatusPanel
 from streamboost.pipelines.dashboard.tables import rollback_origins
-from streamboost.pipelines.dashboard.versions import VersionComparison, copy_original_label_counts
+from streamboost.pipelines.dashboard.versions import (
+    VersionComparison,
+    with_label_counts_of_originals,
+)
 from streamboost.pipelines.dashboard.view import EVERY, StatusFeed, StatusSnapshot, visible_snapshot
 from streamboost.pipelines.dashboard.widgets import Tag
 from streamboost.pipelines.service.auth.users import User
@@ -228,7 +231,7 @@ def _add_versions_page(pages: _PageBuilder) -> None:
             until = int(b) if b.isdecimal() and len(b) < len(str(LAST)) else None
             shown = VersionComparison(found, view.evidence.predictions, view, a, until)
         steering.set_rollback_versions(
-            shown.sides, copy_original_label_counts(found, rollback_origins(view))
+            shown.sides, with_label_counts_of_originals(found, rollback_origins(view))
         )
 
         async def show_versions(newest: StatusSnapshot) -> None:
@@ -237,7 +240,7 @@ def _add_versions_page(pages: _PageBuilder) -> None:
                 newest = await pages.read_with_fresh_labels(served)
                 shown.update(found, newest.evidence.predictions, newest)
                 steering.set_rollback_versions(
-                    shown.sides, copy_original_label_counts(found, rollback_origins(newest))
+                    shown.sides, with_label_counts_of_originals(found, rollback_origins(newest))
                 )
             steering.show(newest)
 

@@ -44,7 +44,7 @@ from streamboost.pipelines.service.labelling.served import ServedPipeline
 from streamboost.pipelines.service.labelling.store import LabellingEntry
 from streamboost.pipelines.status.formatting import escape_bidi, time_text, to_sentence
 
-__all__ = ["LabellingPage", "history_rows"]
+__all__ = ["LabellingPage", "answer_history_rows"]
 
 HISTORY = 12
 """Number of answers in the history."""
@@ -321,7 +321,7 @@ class LabellingPage:
         )
         self._none.set_visibility(not self._entries)
         self._history.set_visibility(bool(self._entries))
-        self._history.show(rows=history_rows(self._entries, differ, self._person, learned))
+        self._history.show(rows=answer_history_rows(self._entries, differ, self._person, learned))
 
     def _read_history(
         self,
@@ -420,7 +420,7 @@ def _entry_state_text(entry: LabellingEntry, learned: str | None) -> str:
     return f"learned {learned}" if learned else _STAGES.get(entry.stage, "recorded")
 
 
-def history_rows(
+def answer_history_rows(
     entries: Sequence[LabellingEntry],
     disagreements: Mapping[str, Sequence[tuple[str, str | int]]],
     person: User,

@@ -6,14 +6,14 @@ from typing import Any
 
 from nicegui.events import GenericEventArguments
 
-from streamboost.pipelines.dashboard.drift import drift_tile
+from streamboost.pipelines.dashboard.drift import drift_tile_texts
 from streamboost.pipelines.dashboard.labelling_progress import (
     AccuracyGain,
     progress_text,
     training_text,
 )
 from streamboost.pipelines.dashboard.panels import PANELS, Panel, panel_id
-from streamboost.pipelines.dashboard.quality import lowest_recall, mistakes_address
+from streamboost.pipelines.dashboard.quality import lowest_recall, misclassified_records_address
 from streamboost.pipelines.dashboard.status_line import Notice, PipelineStatus, StatusPanel
 from streamboost.pipelines.dashboard.tables import rollback_origins
 from streamboost.pipelines.dashboard.time_range import ALL, SPANS, TimeRange
@@ -157,8 +157,8 @@ SHORTEST = 2_000
 """Minimum length of a time range, in milliseconds."""
 
 _STEPS: Mapping[str, Callable[[TimeRange, Sequence[Any]], TimeRange]] = {
-    "earlier": lambda span, points: span.shifted(points, -0.5),
-    "later": lambda span, points: span.shifted(points, 0.5),
+    "earlier": lambda span, points: span.shift(points, -0.5),
+    "later": lambda span, points: span.shift(points, 0.5),
     "closer": lambda span, points: span.later_half(points),
 }
 
@@ -236,7 +236,7 @@ def _tile_values(view: StatusSnapshot) -> list[Tile]:
     return [
         (*_accuracy_tile(view), page_address("/quality", name)),
         _lowest_recall_tile(view),
-        (*drift_tile(view), page_address("/drift", name)),
+        (*drift_tile_texts(view), page_address("/drift", name)),
         (number_text(ledger.get("requests")), budget_text(view), page_address("/labelling", name)),
         (
             number_text(n_open),
@@ -273,7 +273,7 @@ def _lowest_recall_tile(view: StatusSnapshot) -> Tile:
         return NOTHING, "too few labels", None
     label, recall = found
     interval = f"{100 * recall['low']:.1f} to {100 * recall['high']:.1f}"
-    link = mistakes_address(view, label)
+    link = misclassified_records_address(view, label)
     return percent_text(recall["value"]), f"class {label}: {interval} (95 %)", link
 
 
@@ -354,7 +354,7 @@ def next_steps(view: StatusSnapshot, status: PipelineStatus) -> list[Notice]:
     if (worst := lowest_recall(view)) and worst[1]["value"] < 1:
         label, recall = worst
         reason = f"class {label} has the lowest recall: {estimate_text(recall)}"
-        link = mistakes_address(view, label)
+        link = misclassified_records_address(view, label)
         steps.append(Notice("Recall", reason, link, f"Review the mistakes of class {label}"))
     return steps[:MOST_STEPS]
 

@@ -16,7 +16,7 @@ __all__ = [
     "class_table",
     "lowest_recall",
     "metrics_table",
-    "mistakes_address",
+    "misclassified_records_address",
     "reliability_table",
 ]
 
@@ -85,7 +85,7 @@ def lowest_recall(view: StatusSnapshot) -> tuple[str, Mapping[str, float]] | Non
     return None
 
 
-def mistakes_address(view: StatusSnapshot, label: str) -> str:
+def misclassified_records_address(view: StatusSnapshot, label: str) -> str:
     """Return the address of the misclassified records of the class `label`."""
     pipeline = view.document("pipeline").get("name")
     return page_address("/records", pipeline, true=label, wrong="true")

@@ -185,9 +185,9 @@ def _throughput_texts(
         rate = sum(one["rate"] for one in scored) if scored else learned
         pace = f"{number_text(float(f'{rate:.2g}'))}/s"
     lag = total_lag(point.get("lag"))
-    if view.unscored_text is not None:
+    if view.unscored_records_text is not None:
         behind = () if lag is None else (f"learner lag {number_text(lag)}",)
-        parts: tuple[str, ...] = (pace, view.unscored_text, *behind)
+        parts: tuple[str, ...] = (pace, view.unscored_records_text, *behind)
     elif is_still and lag:
         parts = (f"{pace}; lag {lags.lag_text(view, lag)}",)
     elif is_still:

@@ -248,7 +248,8 @@ def scorer_table(view: StatusSnapshot) -> Table:
         alone = "Shown with distributed scoring (key scoring in [pipeline])."
         return Table("Scorers", columns, [], alone)
     names = {one["worker"] for one in found.values()}
-    summary = f"{count_text(len(names), 'scorer')} of {len(rows)} partitions; {view.unscored_text}."
+    scorers = count_text(len(names), "scorer")
+    summary = f"{scorers} of {len(rows)} partitions; {view.unscored_records_text}."
     return Table("Scorers", columns, rows, summary)
 
 

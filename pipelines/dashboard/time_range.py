@@ -39,10 +39,10 @@ class TimeRange:
         start, end = self.bounds(points)
         return downsample([one for one in points if start <= one["time"] <= end], start, end)
 
-    def shifted(self, points: Sequence[Status], lengths: float) -> "TimeRange":
-        """Return the range moved by `lengths` times its length, to later times if positive."""
+    def shift(self, points: Sequence[Status], n_lengths: float) -> "TimeRange":
+        """Return the range moved by `n_lengths` times its length, to later times if positive."""
         start, end = self.bounds(points)
-        step = int(lengths * (end - start))
+        step = int(n_lengths * (end - start))
         return TimeRange(start=start + step, end=end + step)
 
     def later_half(self, points: Sequence[Status]) -> "TimeRange":

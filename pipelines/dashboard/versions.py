@@ -49,7 +49,6 @@ __all__ = [
     "RecallDrop",
     "VersionComparison",
     "comparison_table",
-    "copy_original_label_counts",
     "default_baseline_version",
     "importance_table",
     "n_labels_to_decide",
@@ -57,6 +56,7 @@ __all__ = [
     "significant_recall_drop",
     "version_effect_table",
     "version_table",
+    "with_label_counts_of_originals",
 ]
 
 
@@ -202,7 +202,7 @@ FEATURES = 15
 """Maximum number of features whose importances are compared."""
 
 
-def copy_original_label_counts(
+def with_label_counts_of_originals(
     versions: Sequence[Status], original_of_copy: Mapping[int, int]
 ) -> list[Status]:
     """Return `versions`; a copy made by a rollback gets the label count of its original.
@@ -470,7 +470,7 @@ class VersionComparison:
         original_of_copy = rollback_origins(view)
         known = {
             int(one["version"]): one
-            for one in copy_original_label_counts(versions, original_of_copy)
+            for one in with_label_counts_of_originals(versions, original_of_copy)
         }
         self._offered = known.keys() | {one.version for one in evidence}
         self._beside = self._clamp_version(b)
@@ -597,7 +597,7 @@ class VersionComparison:
         view: StatusSnapshot,
     ) -> None:
         original_of_copy = rollback_origins(view)
-        known = copy_original_label_counts(versions, original_of_copy)
+        known = with_label_counts_of_originals(versions, original_of_copy)
         table = version_table(
             known,
             evidence,

@@ -84,7 +84,7 @@ class StatusSnapshot:
         return int(self.document("join").get("open_requests", 0))
 
     @property
-    def unscored_text(self) -> str | None:
+    def unscored_records_text(self) -> str | None:
         """Text with the number of records that wait for scorers; None with local scoring."""
         scored = self.document("workers").values()
         if not scored:

@@ -565,7 +565,7 @@ def test_a_copy_has_learned_what_that_had_which_it_is_a_copy_of():
     promoted = {"kind": "promoted", "version": 9, "time": 9_000, "sequence": 6}
     view = StatusSnapshot(marks=[command, promoted], documents={"learner": {"version": 9}})
     again = tables.rollback_origins(view)
-    known = versions.copy_original_label_counts([version(4), version(8), version(9)], again)
+    known = versions.with_label_counts_of_originals([version(4), version(8), version(9)], again)
     assert [one["labels"] for one in known] == [40, 80, 40]
     table = versions.version_table(known, [], [4, 8, 9], "p", again)
     assert texts(table.rows[0])[::2][:2] == ["9 (a copy of 4)", "40"]

@@ -24,7 +24,7 @@ def test_somebody_changes_their_own_newest_answer_of_a_record_and_an_operator_an
     def changeable(person):
         return [
             one["number"]
-            for one in labelling.history_rows(entries, {}, person)
+            for one in labelling.answer_history_rows(entries, {}, person)
             if one["changeable"]
         ]
 
@@ -34,12 +34,12 @@ def test_somebody_changes_their_own_newest_answer_of_a_record_and_an_operator_an
 
 def test_what_somebody_else_said_of_a_record_stands_beside():
     said = {"7": [("ann", "a"), ("bob", "b\u202e")]}
-    rows = labelling.history_rows([entry(1, "ann", "7"), entry(2, "ann", "8")], said, ANN)
+    rows = labelling.answer_history_rows([entry(1, "ann", "7"), entry(2, "ann", "8")], said, ANN)
     assert [one["others"] for one in rows] == ["bob: b⟨U+202E⟩", ""]
 
 
 def test_an_answer_that_came_too_late_says_so_and_is_none_to_change():
-    (row,) = labelling.history_rows([entry(1, "ann", "7", stage="late")], {}, ANN)
+    (row,) = labelling.answer_history_rows([entry(1, "ann", "7", stage="late")], {}, ANN)
     assert (row["state"], row["changeable"]) == ("came too late", False)
 
 
@@ -49,7 +49,7 @@ def test_answers_are_said_in_words():
         entry(2, "ann", "2", "not_sure", None, "undone"),
         entry(1, "ann", "3", stage="held"),
     ]
-    rows = labelling.history_rows(entries, {}, ANN)
+    rows = labelling.answer_history_rows(entries, {}, ANN)
     assert [(one["answer"], one["state"]) for one in rows] == [
         ("skipped", "recorded"),
         ("not sure", "undone"),
@@ -58,6 +58,9 @@ def test_answers_are_said_in_words():
 
 
 def test_a_written_answer_names_the_version_that_learned_it():
-    rows = labelling.history_rows([entry(1, "ann", "3")], {}, ANN, {1: "in version 151"})
+    rows = labelling.answer_history_rows([entry(1, "ann", "3")], {}, ANN, {1: "in version 151"})
     assert rows[0]["state"] == "learned in version 151"
-    assert labelling.history_rows([entry(1, "ann", "3")], {}, ANN, {1: ""})[0]["state"] == "written"
+    assert (
+        labelling.answer_history_rows([entry(1, "ann", "3")], {}, ANN, {1: ""})[0]["state"]
+        == "written"
+    )

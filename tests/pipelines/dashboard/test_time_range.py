@@ -60,7 +60,7 @@ def test_a_stretch_that_ends_now_moves_on_and_one_that_was_chosen_stays():
     chosen = TimeRange(start=60_000, end=120_000)
     assert chosen.bounds(early) == chosen.bounds(late) == (60_000, 120_000)
     assert chosen.select_points(early) == chosen.select_points(late)
-    assert chosen.shifted(late, 0.5).bounds(late) == (90_000, 150_000)
+    assert chosen.shift(late, 0.5).bounds(late) == (90_000, 150_000)
     assert ALL.later_half(early).bounds(late) == (early[-1]["time"] // 2, early[-1]["time"])
 
 
