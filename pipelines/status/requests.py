@@ -87,11 +87,11 @@ class RequestChanges:
     new: dict[str, Sent]
     rows: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def top_request_features(self, most: int = COMPARED) -> dict[str, np.ndarray]:
-        """Map the ids of the `most` new requests with the largest utility to their features."""
-        if len(self.rows) <= most:
+    def top_request_features(self, limit: int = COMPARED) -> dict[str, np.ndarray]:
+        """Map the ids of the `limit` new requests with the largest utility to their features."""
+        if len(self.rows) <= limit:
             return self.rows
-        ids = nlargest(most, self.rows, key=lambda id: _decode_request(self.new[id][0]).utility)
+        ids = nlargest(limit, self.rows, key=lambda id: _decode_request(self.new[id][0]).utility)
         return {id: self.rows[id] for id in ids}
 
 

@@ -61,7 +61,7 @@ def login_router(
 
     @router.get(LOGIN)
     async def show_confirmation(request: Request, key: str = "") -> Response:
-        invited = people.pending_login(key)
+        invited = people.find_pending_login(key)
         return (
             _invalid_key_response(request, failures)
             if invited is None

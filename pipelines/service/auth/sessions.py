@@ -51,7 +51,7 @@ class Sessions:
         self._secret = secret
         self._clock = clock
 
-    def create(self, name: str, role: Role) -> str:
+    def create_session(self, name: str, role: Role) -> str:
         """Create a session and return its cookie; raises StateError if the write fails."""
         cookie = token_urlsafe(32)
         session = Session(name, role, token_urlsafe(12), self._clock() + SESSION_SECONDS)
@@ -70,7 +70,7 @@ class Sessions:
         session = _read_session(self._session_file(cookie))
         return None if session is None or session.until <= self._clock() else session
 
-    def end(self, cookie: str) -> None:
+    def end_session(self, cookie: str) -> None:
         """End the session of this cookie."""
         self._session_file(cookie).unlink(missing_ok=True)
 

@@ -66,8 +66,8 @@ class AuthSettings:
 class RateLimiter:
     """Token bucket rate limiter with a bucket per caller: `per_second` requests, bursts of `burst`.
 
-    Only the `most` most recent callers have a bucket. A caller whose bucket was removed starts with
-    a full bucket again.
+    Only the `max_callers` most recent callers have a bucket. A caller whose bucket was removed
+    starts with a full bucket again.
 
     >>> now = [0.0]
     >>> rate = RateLimiter(per_second=1, burst=2, clock=lambda: now[0])
@@ -82,12 +82,12 @@ class RateLimiter:
         self,
         per_second: float,
         burst: float,
-        most: int = 1_000,
+        max_callers: int = 1_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._per_second = per_second
         self._burst = burst
-        self._most = most
+        self._max_callers = max_callers
         self._clock = clock
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
@@ -102,7 +102,7 @@ class RateLimiter:
         tokens = min(self._burst, tokens + (now - then) * self._per_second)
         missing = max(0.0, amount - tokens)
         self._buckets[caller] = (tokens if missing else tokens - amount, now)
-        if len(self._buckets) > self._most:
+        if len(self._buckets) > self._max_callers:
             self._buckets.popitem(last=False)
         return missing / self._per_second
 

@@ -21,13 +21,13 @@ class UnauthenticatedConnections:
 
     Parameters
     ----------
-    most : maximum number of connections in all
-    each : maximum number of connections from one address
+    max_connections : maximum number of connections in all
+    max_per_address : maximum number of connections from one address
     """
 
-    def __init__(self, most: int, each: int) -> None:
-        self._most = most
-        self._each = each
+    def __init__(self, max_connections: int, max_per_address: int) -> None:
+        self._max_connections = max_connections
+        self._max_per_address = max_per_address
         self._n = 0
         self._by_address = defaultdict[str, dict[Connection, None]](dict)
 
@@ -38,9 +38,9 @@ class UnauthenticatedConnections:
         """Add a new connection, and evict one if a limit is exceeded."""
         self._by_address[address][connection] = None
         self._n += 1
-        if len(self._by_address[address]) > self._each:
+        if len(self._by_address[address]) > self._max_per_address:
             self._evict_oldest(address)
-        elif self._n > self._most:
+        elif self._n > self._max_connections:
             self._evict_oldest(max(self._by_address, key=lambda one: len(self._by_address[one])))
 
     def remove(self, connection: Connection, address: str) -> None:

@@ -133,7 +133,7 @@ class Users:
             return name
         return min((one for one in names if comparison_key(one) == key), default=name)
 
-    def pending_login(self, key: str) -> tuple[str, Role] | None:
+    def find_pending_login(self, key: str) -> tuple[str, Role] | None:
         """Return name and role of a login link's `key`; None if it was used or has expired."""
         link = self._links.get(_key_hash(key))
         return None if link is None or link.until <= self._clock() else (link.name, link.role)
@@ -144,16 +144,16 @@ class Users:
         Raises StateError if the session cannot be stored; the key stays valid in this case.
         """
         with self._lock:
-            found = self.pending_login(key)
+            found = self.find_pending_login(key)
             if found is None:
                 return None
-            cookie = self._sessions.create(*found)
+            cookie = self._sessions.create_session(*found)
             del self._links[_key_hash(key)]
         return cookie
 
     def log_out(self, cookie: str) -> None:
         """End the session of this cookie."""
-        self._sessions.end(cookie)
+        self._sessions.end_session(cookie)
 
     def log_out_user(self, name: str) -> int:
         """End all sessions and unused login links of `name`; return their number."""

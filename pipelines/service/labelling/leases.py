@@ -60,7 +60,7 @@ class Leases:
             connection, person, ids
         )
         if chosen is not None:
-            self.assign(connection, person, chosen["id"])
+            self.lease_record(connection, person, chosen["id"])
         return chosen
 
     def _leased_request(self, connection: Connection, person: User) -> OpenRequest | None:
@@ -100,7 +100,7 @@ class Leases:
         expires = request.get("expires")
         return isinstance(expires, int | float) and abs(expires - self._clock()) < SHORTEST
 
-    def assign(self, connection: Connection, person: User, id: str) -> None:
+    def lease_record(self, connection: Connection, person: User, id: str) -> None:
         """Lease the record `id` to `person`, and end their other lease."""
         connection.execute("DELETE FROM leases WHERE seat = ?", (person.seat,))
         connection.execute(

@@ -122,7 +122,7 @@ class LabelQueue:
                 return None
             if self._leases.has_seen_prediction(connection, person, request):
                 return None
-            self._leases.assign(connection, person, id)
+            self._leases.lease_record(connection, person, id)
         return request
 
     def answer(self, person: User, id: str, label: str | int) -> LabellingEntry:
@@ -160,7 +160,7 @@ class LabelQueue:
             )
             told = last.action == "label" and self._is_blind_for(person)
             if not told and self._leases.lease_holder(connection, last.id) is None:
-                self._leases.assign(connection, person, last.id)
+                self._leases.lease_record(connection, person, last.id)
         return last
 
     def undo_seconds(self, entry: LabellingEntry) -> float:

@@ -157,7 +157,7 @@ def test_messages_on_a_websocket_wait_where_they_come_too_often(monkeypatch):
 
 
 def test_a_rate_remembers_no_more_callers_than_it_may():
-    rate = RateLimiter(1, 1, most=2, clock=lambda: 0.0)
+    rate = RateLimiter(1, 1, max_callers=2, clock=lambda: 0.0)
     assert [rate.take_token(caller) for caller in "aab"] == [0, 1, 0]
     assert rate.take_token("c") == 0  # evicts "a", whose rate is reset
     assert [rate.take_token(caller) for caller in "cba"] == [1, 1, 0]
@@ -229,7 +229,10 @@ def test_nobody_is_called_what_cannot_be_read_or_looks_like_another(people, name
     ],
 )
 def test_a_name_is_kept_in_one_form(people, given, kept):
-    assert people.pending_login(people.create_login_link(given, "annotator")) == (kept, "annotator")
+    assert people.find_pending_login(people.create_login_link(given, "annotator")) == (
+        kept,
+        "annotator",
+    )
 
 
 ALIKE = [
@@ -245,7 +248,7 @@ ALIKE = [
 def test_names_that_are_read_alike_are_one_person_in_the_spelling_that_came_first(people, first):
     people.log_in(people.create_login_link(first, "annotator"))
     keys = [people.create_login_link(name, "annotator") for name in ALIKE]
-    assert {people.pending_login(key) for key in keys} == {(first, "annotator")}
+    assert {people.find_pending_login(key) for key in keys} == {(first, "annotator")}
     assert {people.canonical_name(name) for name in ALIKE} == {first}
     assert people.log_out_user("ann LEE") == 1 + len(ALIKE)
     assert people.valid_sessions() == []
@@ -258,7 +261,7 @@ def test_who_labelled_under_a_name_keeps_its_spelling_without_a_login(people):
 
 
 def test_a_login_from_before_names_were_checked_is_still_good_and_can_be_ended(people, tmp_path):
-    cookie = Sessions(tmp_path, b"secret").create("<b>\uff41nn", "annotator")
+    cookie = Sessions(tmp_path, b"secret").create_session("<b>\uff41nn", "annotator")
     assert people.authenticate_cookie(cookie).name == "<b>\uff41nn"
     assert people.log_out_user("<b>ann") == 1
     assert people.authenticate_cookie(cookie) is None
