@@ -27,7 +27,7 @@ from streamboost.pipelines.state import commands
 from streamboost.pipelines.state.folder import LOG, State
 from streamboost.storage import replace_atomically, sync_to_disk, write_bytes
 
-__all__ = ["Backup", "back_up", "restore_backup"]
+__all__ = ["BackupManifest", "back_up", "restore_backup"]
 
 _MANIFEST = "backup.json"
 _LEFT_OUT = {"lock", "last_error", "status.db"}
@@ -38,7 +38,7 @@ _ATTEMPTS = 5
 """Number of attempts, as checkpoints may be replaced while they are copied."""
 
 
-class Backup(msgspec.Struct, frozen=True):
+class BackupManifest(msgspec.Struct, frozen=True):
     """Manifest of a backup.
 
     Attributes
@@ -59,7 +59,7 @@ class Backup(msgspec.Struct, frozen=True):
     files: dict[str, str]
 
 
-def back_up(config: Config, folder: Path) -> Backup:
+def back_up(config: Config, folder: Path) -> BackupManifest:
     """Copy the state of a pipeline, which may run meanwhile, to the new folder `folder`.
 
     Raises
@@ -98,7 +98,7 @@ def back_up(config: Config, folder: Path) -> Backup:
     return backup
 
 
-def restore_backup(config: Config, folder: Path) -> Backup:
+def restore_backup(config: Config, folder: Path) -> BackupManifest:
     """Copy the backup in `folder` to the empty state folder of `config`.
 
     The backup must be trusted: a run unpickles the River models in it.
@@ -201,7 +201,7 @@ def _copy_file(source: Path, target: Path) -> None:
             os.fchmod(file.fileno(), os.fstat(content.fileno()).st_mode & 0o777)
 
 
-def _write_manifest(folder: Path, backup: Backup) -> None:
+def _write_manifest(folder: Path, backup: BackupManifest) -> None:
     try:
         content = msgspec.json.encode(backup)
     except UnicodeEncodeError as error:
@@ -212,7 +212,7 @@ def _write_manifest(folder: Path, backup: Backup) -> None:
     write_bytes(folder / _MANIFEST, content)
 
 
-def _build_manifest(config: Config, folder: Path) -> Backup:
+def _build_manifest(config: Config, folder: Path) -> BackupManifest:
     """Build the manifest of the copy in `folder`, after a check that a run could start from it."""
     copy = State(folder)
     found = copy.checkpoints.newest()
@@ -229,7 +229,7 @@ def _build_manifest(config: Config, folder: Path) -> Backup:
     files = {path.relative_to(folder).as_posix(): path for path in _copied_files(folder)}
     digests = {name: _file_digest(path) for name, path in files.items()}
     release = environment()["streamboost"]
-    return Backup(1, config.name, release, checkpoint, committed, digests)
+    return BackupManifest(1, config.name, release, checkpoint, committed, digests)
 
 
 def _check_journal(config: Config, copy: State, checkpoint: int) -> int:
@@ -261,9 +261,9 @@ def _file_digest(path: Path) -> str:
         return "missing"
 
 
-def _read_manifest(folder: Path) -> Backup:
+def _read_manifest(folder: Path) -> BackupManifest:
     try:
-        backup = msgspec.json.decode((folder / _MANIFEST).read_bytes(), type=Backup)
+        backup = msgspec.json.decode((folder / _MANIFEST).read_bytes(), type=BackupManifest)
     except (OSError, msgspec.MsgspecError) as error:
         raise StateError(
             f"{folder} has no complete backup ({error}): give a folder in which `streamboost "

@@ -49,11 +49,11 @@ def verify_replay(config: Config) -> str:
             )
         refuse_damaged_log(state.log)
         with closing(create_connectors(config)) as connectors:
-            first = _first_batch(connectors.transaction)
+            first = _first_journal_batch(connectors.transaction)
             try:
                 return _replay_and_compare(config, schema, newest, connectors, first)
             except GapError:
-                if _first_batch(connectors.transaction) == first:
+                if _first_journal_batch(connectors.transaction) == first:
                     raise
 
 
@@ -103,7 +103,7 @@ def _replay_and_compare(
     return f"batches {foreign} and cannot be compared; {said}"
 
 
-def _first_batch(transaction: Transaction) -> int:
+def _first_journal_batch(transaction: Transaction) -> int:
     """Return the number of the first batch in the journal; 0 for an empty journal."""
     return next(transaction.read_journal(), (0, b""))[0]
 

@@ -41,7 +41,7 @@ def check(
         n_failed = sum(not finding.ok for finding in findings)
         command = "run --workers 3" if config.is_distributed else "run"
         is_running = State(config.state).is_running()
-        print_lines(_describe_result(path, n_failed, command, is_running=is_running), *created)
+        print_lines(_check_result_text(path, n_failed, command, is_running=is_running), *created)
         for finding in findings:
             passed = "ok    " if finding.ok else "FAILED"
             print_block(f"{finding.part:<13} {passed}  {finding.text}")
@@ -56,7 +56,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _describe_result(path: Path, n_failed: int, command: str, *, is_running: bool) -> str:
+def _check_result_text(path: Path, n_failed: int, command: str, *, is_running: bool) -> str:
     if not n_failed and is_running:
         return f"OK: {path} is valid, and its pipeline is running"
     if not n_failed:

@@ -62,7 +62,7 @@ def generate_pipeline_file(
                 own = RecordSplitter(records, label, id)
             for message in messages:
                 own.split(message)
-    about = (own or RecordSplitter(records, label, id)).summary()
+    about = (own or RecordSplitter(records, label, id)).check_and_summarize()
     assert own is not None
     assert id is not None
     path = Path(os.path.relpath(records.resolve(), folder.resolve())).as_posix()

@@ -87,7 +87,7 @@ class RecordSplitter:
         try:
             payload.decode()  # the decoder validates no text of fields that are copied
             record = self._decode(payload)
-            label = _label_text_from_json(_pop_path(record, self._label))
+            label = _label_text_from_json(_pop_value_at_path(record, self._label))
             id = self._move_id_to_id_field(record)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             reason, detail = explain_decode_error(payload, error)
@@ -111,7 +111,7 @@ class RecordSplitter:
         if self._id is None:
             id = str(self._lines)
         else:
-            found = _pop_path(record, self._id)
+            found = _pop_value_at_path(record, self._id)
             id = "" if found is None else _json_value_to_text(found)
         if not id:
             raise _SkippedRecordError("without an id")
@@ -120,7 +120,7 @@ class RecordSplitter:
         record["id"] = msgspec.Raw(msgspec.json.encode(id))
         return id
 
-    def summary(self) -> str:
+    def check_and_summarize(self) -> str:
         """Return a sentence with the number of records and labels read so far.
 
         Raises DataError or ConfigurationError if no record is usable, the records have no features,
@@ -212,7 +212,7 @@ def split_labelled_file(
             _write_split_records(
                 own, path, [label, *([] if id is None else [id])], records, answers
             )
-        about = own.summary()
+        about = own.check_and_summarize()
         fields = {} if encoder is None else _encoded_fields(path, written[0], encoder)
     except BaseException:
         for file in written:  # left-over files would look like an earlier demo
@@ -279,7 +279,7 @@ class _SkippedRecordError(Exception):
     """Reason why a record cannot be used."""
 
 
-def _pop_path(record: Record, path: str) -> msgspec.Raw | None:
+def _pop_value_at_path(record: Record, path: str) -> msgspec.Raw | None:
     """Remove the values at `path`; return the value that `path_getter` reads, or None.
 
     As keys may contain dots, a dotted path can match several values.
@@ -291,7 +291,7 @@ def _pop_path(record: Record, path: str) -> msgspec.Raw | None:
     while cut >= 0:
         head, rest = path[:cut], path[cut + 1 :]
         if head in record:
-            container, value = _split_container(record[head], rest)
+            container, value = _remove_from_container(record[head], rest)
             if bytes(container) == b"{}":
                 del record[head]
             else:
@@ -301,12 +301,14 @@ def _pop_path(record: Record, path: str) -> msgspec.Raw | None:
     return found
 
 
-def _split_container(container: msgspec.Raw, path: str) -> tuple[msgspec.Raw, msgspec.Raw | None]:
+def _remove_from_container(
+    container: msgspec.Raw, path: str
+) -> tuple[msgspec.Raw, msgspec.Raw | None]:
     """Return (`container` without the value at `path`, that value); the value is None if absent."""
     value: msgspec.Raw | None = None
     if bytes(container)[:1] == b"{":
         fields = msgspec.json.decode(container, type=Record)
-        value = _pop_path(fields, path)
+        value = _pop_value_at_path(fields, path)
         return (container if value is None else msgspec.Raw(msgspec.json.encode(fields))), value
     position, dot, rest = path.partition(".")
     if bytes(container)[:1] != b"[" or not position.isdecimal():
@@ -316,7 +318,7 @@ def _split_container(container: msgspec.Raw, path: str) -> tuple[msgspec.Raw, ms
     if place >= len(items):
         return container, None
     if dot:
-        items[place], value = _split_container(items[place], rest)
+        items[place], value = _remove_from_container(items[place], rest)
     else:  # the other items keep their positions
         items[place], value = msgspec.Raw(b"null"), items[place]
     return (container if value is None else msgspec.Raw(msgspec.json.encode(items))), value

@@ -94,7 +94,7 @@ class Bridge:
         self._blind = blind
         self._logged: set[str] = set()
         self._key_prefix = task_store.key_prefix(name)
-        task_store.mark_unsent(task_store.entries("refused"))
+        task_store.mark_unsent(task_store.entries_at_stage("refused"))
         task_store.seek_to_stored_position("requests", requests)
         task_store.seek_to_stored_position("labels", labels)
 
@@ -121,7 +121,7 @@ class Bridge:
             return
         if choices != self._choices:
             self._choices = choices
-            self._task_store.mark_unsent(self._task_store.entries("refused"))
+            self._task_store.mark_unsent(self._task_store.entries_at_stage("refused"))
 
     def _read_requests(self) -> None:
         while messages := self._requests.poll(_TOGETHER):
@@ -171,7 +171,7 @@ class Bridge:
 
         If a task is not found within `PATIENCE` seconds, its request is marked as new.
         """
-        sent = self._task_store.entries("sent")
+        sent = self._task_store.entries_at_stage("sent")
         if not sent:
             return
         found: dict[str, list[LabelStudioTask]] = {}
@@ -211,10 +211,14 @@ class Bridge:
         def has_expired(entry: TaskEntry) -> bool:
             return request_state is not None and request_state.is_closed(entry)
 
-        waiting = self._task_store.entries("new") + self._task_store.entries("refused")
+        waiting = self._task_store.entries_at_stage("new") + self._task_store.entries_at_stage(
+            "refused"
+        )
         self._task_store.mark_done([one for one in waiting if one.answered_by or has_expired(one)])
         closed = [
-            one for one in self._task_store.entries("open") if one.answered_by or has_expired(one)
+            one
+            for one in self._task_store.entries_at_stage("open")
+            if one.answered_by or has_expired(one)
         ]
         begun = set()
         for entry, task in self._existing_tasks(closed):
@@ -240,7 +244,7 @@ class Bridge:
 
         If the pipeline publishes a status, requests newer than the status are left for later.
         """
-        new = self._task_store.entries("new")
+        new = self._task_store.entries_at_stage("new")
         if self._status is not None:
             new = [
                 entry
@@ -303,7 +307,9 @@ class Bridge:
 
     def _write_new_labels(self) -> None:
         """Write the labels of finished tasks; each request is closed directly after its labels."""
-        entries = self._task_store.entries("open") + self._task_store.entries("expired")
+        entries = self._task_store.entries_at_stage("open") + self._task_store.entries_at_stage(
+            "expired"
+        )
         found = self._existing_tasks(entries)
         there = {entry.key for entry, _ in found}
         if gone := [entry for entry in entries if entry.key not in there]:

@@ -180,7 +180,7 @@ class TaskStore:
             )
             _store_source_position(connection, source, position, bookmark)
 
-    def entries(self, stage: TaskStage) -> list[TaskEntry]:
+    def entries_at_stage(self, stage: TaskStage) -> list[TaskEntry]:
         """Return the requests at `stage`, the oldest first."""
         with self._write_transaction() as connection:
             found = connection.execute(

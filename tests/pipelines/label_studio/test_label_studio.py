@@ -279,8 +279,8 @@ def test_the_oldest_that_are_done_are_forgotten(tmp_path, monkeypatch):
     with book.hold_lock():
         book.add_requests("requests", {"0": 10}, rows)
         book.mark_done(rows[:20])
-        assert len(book.entries("done")) == 10
-        assert len(book.entries("new")) == 90
+        assert len(book.entries_at_stage("done")) == 10
+        assert len(book.entries_at_stage("new")) == 90
         assert book.stored_position("requests") == {"0": 10}
 
 
