@@ -151,8 +151,8 @@ def accuracy_curves(view: StatusSnapshot) -> Curves:
     )
     newest = next((one for one in reversed(found) if one is not None), None)
     summary = (
-        f"Unbiased {estimate_text(newest)}, naive {percent_text(_last_value(naive))}, "
-        f"baseline (repeating the last label) {percent_text(_last_value(repeated))}."
+        f"Unbiased {estimate_text(newest)}, naive {percent_text(_last_known_value(naive))}, "
+        f"baseline (repeating the last label) {percent_text(_last_known_value(repeated))}."
         f"{_unevaluated_records_text(view)}"
     )
     return Curves(
@@ -244,7 +244,7 @@ def committee_size_curves(view: StatusSnapshot) -> Curves:
         so_far = f"; {count_text(n, 'label')} so far" if n else ""
         return Curves(f"No committee yet: the first needs labels of two classes{so_far}.")
     series = (Series("trees", trees, "series-1", stepped=True),)
-    version, n_trees = (number_text(_last_value(counts)) for counts in (versions, trees))
+    version, n_trees = (number_text(_last_known_value(counts)) for counts in (versions, trees))
     summary = f"Version {version} is active, with {n_trees} trees."
     return Curves(
         summary, "count", _point_times(view), series, _newest_event_groups(view), whole=True
@@ -313,7 +313,7 @@ def _last_value_text(
     values: Sequence[float | None], format_value: Callable[[float | None], str] = number_text
 ) -> str:
     """Format the last value that is not None, rounded to two significant digits."""
-    value = _last_value(values)
+    value = _last_known_value(values)
     return format_value(None if value is None else float(f"{value:.2g}"))
 
 
@@ -353,5 +353,5 @@ def _missing_accuracy_text(view: StatusSnapshot) -> str:
     return f"{told}: the accuracy is shown once there are enough labels."
 
 
-def _last_value(values: Sequence[float | None]) -> float | None:
+def _last_known_value(values: Sequence[float | None]) -> float | None:
     return next((value for value in reversed(values) if value is not None), None)

@@ -90,7 +90,7 @@ def _show_dead_letter(
             Tag("span", str(letter.get("reason")), "chip bad")
             Tag("span", f"{letter.get('source')}, {time_text(letter.get('time'))}")
             Tag("bdi", str(letter.get("detail", "")), "cause")
-        Tag("p", _location_text(letter), "about")
+        Tag("p", _size_and_position_text(letter), "about")
         if HIDDEN in letter:
             Tag("p", "Payload and detail are hidden, as they may have a label.", "about")
             return
@@ -116,7 +116,7 @@ def _show_dead_letter(
             resend.on("sent", resend_corrected)
 
 
-def _location_text(letter: Mapping[str, Any]) -> str:
+def _size_and_position_text(letter: Mapping[str, Any]) -> str:
     position = letter.get("position") or {}
     place = ", ".join(f"partition {one}, offset {at}" for one, at in position.items())
     return f"{number_text(letter.get('size'))} bytes, from {place}."

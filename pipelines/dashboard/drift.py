@@ -220,7 +220,7 @@ def show_features(
             Chart().show_curves(f"PSI of {name}", curves)
 
 
-def _reference_comparison_text(view: StatusSnapshot) -> str:
+def _compared_samples_text(view: StatusSnapshot) -> str:
     found = view.document("features")
     if not found.get("reference_taken"):
         return ""
@@ -298,7 +298,7 @@ def feature_drift_table(view: StatusSnapshot) -> Table:
         summary = f"No feature has shifted: the PSI of all features is below {SHIFTED}."
     if any(one.get("began") for one in found):
         summary += f" {largest_shift_text(view)}"
-    summary += f"{_reference_comparison_text(view)}{unmeasured_fields_text(view)}"
+    summary += f"{_compared_samples_text(view)}{unmeasured_fields_text(view)}"
     return Table("Feature drift", columns, rows, summary)
 
 

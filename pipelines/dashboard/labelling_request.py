@@ -393,10 +393,10 @@ def _median_scale_cell(
         return Cell(NOTHING, scale=scale, note=note)
     far = (value - middle) / statistics["deviation"]
     colour = "warn" if abs(far) > UNUSUAL else "series-1"
-    return Cell(_deviation_text(far), scale=scale, colour=colour, note=note)
+    return Cell(_distance_from_median_text(far), scale=scale, colour=colour, note=note)
 
 
-def _deviation_text(deviations: float) -> str:
+def _distance_from_median_text(deviations: float) -> str:
     if abs(deviations) < 0.05:
         return "at the median"
     return f"{abs(deviations):.1f} sd {'above' if deviations > 0 else 'below'}"

@@ -204,7 +204,7 @@ class MetricTiles:
         """Show the metrics; `gain` is the change of accuracy since the user's first label."""
         cost = decision_cost_texts(view)
         self._cost.set_visibility(cost is not None)
-        shown = [*_tile_values(view), (*(cost or (NOTHING, "")), None)]
+        shown = [*_metric_tile_contents(view), (*(cost or (NOTHING, "")), None)]
         for (figure, below), (value, note, link) in zip(self._tiles.values(), shown, strict=True):
             figure.text, below.text = value, note
             figure.set_attributes(href=link)
@@ -229,7 +229,7 @@ Tile = tuple[str, str, str | None]
 """Value and note of a tile, and the address of its details."""
 
 
-def _tile_values(view: StatusSnapshot) -> list[Tile]:
+def _metric_tile_contents(view: StatusSnapshot) -> list[Tile]:
     ledger, learner = view.document("ledger"), view.document("learner")
     name = view.document("pipeline").get("name")
     n_open = view.n_open_requests

@@ -166,11 +166,13 @@ def reliability_table(view: StatusSnapshot) -> Table:
 
 
 def _evaluation_reports(view: StatusSnapshot) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the reports (since the start, recent); empty ones if there are none."""
     found = view.document("evaluation")
     return found.get("since_start") or {}, found.get("recent") or {}
 
 
 def _metric_at_path(report: Mapping[str, Any], path: tuple[str, ...]) -> Mapping[str, float] | None:
+    """Return the estimate at `path`, the keys of nested reports; None if it is missing."""
     found: Any = report
     for key in path:
         found = (found or {}).get(key)

@@ -281,14 +281,14 @@ def missing_record_text(id: str, unstored: UnstoredRecord, view: StatusSnapshot)
     if not join or unstored.records < asked:
         return (
             "No data is kept on record {}: it was never requested or labelled, its data was "
-            f"evicted, or it never arrived.{_retention_text(unstored)}",
+            f"evicted, or it never arrived.{_stored_records_limit_text(unstored)}",
             id,
         )
     if join.get("records", 0) <= unstored.predictions and not view.document("workers"):
         return "Record {} has never arrived.", id
     return (
         "Record {} was never requested or labelled, if it ever arrived."
-        f"{_retention_text(unstored)}",
+        f"{_stored_records_limit_text(unstored)}",
         id,
     )
 
@@ -309,7 +309,7 @@ def _unstored_prediction_text(id: str, prediction: Mapping[str, Any]) -> tuple[s
     return f"{came} It was predicted as {{}} {by}{sure}.", id, str(prediction["label"])
 
 
-def _retention_text(unstored: UnstoredRecord) -> str:
+def _stored_records_limit_text(unstored: UnstoredRecord) -> str:
     predictions = f", and the newest {count_text(unstored.predictions, 'prediction')}"
     newest = count_text(unstored.records, "record")
     return (
@@ -347,6 +347,7 @@ def _numeric_coordinates(reference: Mapping[str, Any], features: Mapping[str, An
 
 
 def _numeric_coordinate(reference: Any, value: Any) -> float:
+    """Return `value`, NaN if it is no number; if `reference` is no number, 1 if equal, else 0."""
     if not is_number(reference):
         return float(value == reference)
     return float(value) if is_number(value) else float("nan")

@@ -351,7 +351,7 @@ def version_effect_table(view: StatusSnapshot) -> Table:
     marks = [mark for mark in view.marks if mark["kind"] == "promoted"][-EFFECTS:]
 
     def build_table() -> Table:
-        return _effect_table(
+        return _table_of_version_effects(
             marks, view.evidence.predictions, view.document("pipeline").get("name")
         )
 
@@ -359,7 +359,7 @@ def version_effect_table(view: StatusSnapshot) -> Table:
     return view.evidence.cache.get_or_compute((version_effect_table, newest), build_table)
 
 
-def _effect_table(
+def _table_of_version_effects(
     deployments: Sequence[Status], evidence: Sequence[LabelledPrediction], pipeline: str
 ) -> Table:
     columns = [Column("Version", "words"), Column("Deployed", "words")]
@@ -387,7 +387,7 @@ def _effect_table(
                 NOTHING if missing is None else number_text(missing),
             ]
         )
-    summary = _effect_text(int(deployments[-1]["version"]), changes[-1])
+    summary = _version_effect_text(int(deployments[-1]["version"]), changes[-1])
     return Table("Effect of labels", columns, rows[::-1], summary)
 
 
@@ -406,7 +406,7 @@ def n_labels_to_decide(change: RecallChange) -> int | None:
     return max(round(change.after.n_labels * (ratio**2 - 1)), 1)
 
 
-def _effect_text(version: int, change: RecallChange) -> str:
+def _version_effect_text(version: int, change: RecallChange) -> str:
     missing = n_labels_to_decide(change)
     if missing is None:
         return f"Version {version} has too few labels to decide whether it helped."
