@@ -55,6 +55,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _RequestId(msgspec.Struct):
+    """Request message with only the record id."""
+
     id: str
 
 

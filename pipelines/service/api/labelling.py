@@ -70,25 +70,25 @@ def next_request(served: PipelineParam, user: CurrentUser) -> LeasedRequest:
 @router.post("/answer", responses=_WRITES)
 def answer_request(served: PipelineParam, user: CurrentUser, body: LabelAnswer) -> RecordedAction:
     """Store a label of the record, which is written after an undo window of a few seconds."""
-    return _recorded_action(served.queue.answer(user, body.id, label_from_json(body.label)))
+    return _to_recorded_action(served.queue.answer(user, body.id, label_from_json(body.label)))
 
 
 @router.post("/skip", responses=_WRITES)
 def skip_request(served: PipelineParam, user: CurrentUser, body: RecordReference) -> RecordedAction:
     """Skip the record: it is offered again after all other requests."""
-    return _recorded_action(served.queue.skip(user, body.id))
+    return _to_recorded_action(served.queue.skip(user, body.id))
 
 
 @router.post("/not-sure", responses=_WRITES)
 def mark_unsure(served: PipelineParam, user: CurrentUser, body: RecordReference) -> RecordedAction:
     """Mark the record as not sure: it is offered only to other annotators from now on."""
-    return _recorded_action(served.queue.mark_unsure(user, body.id))
+    return _to_recorded_action(served.queue.mark_unsure(user, body.id))
 
 
 @router.post("/undo", responses=_WRITES)
 def undo_last_action(served: PipelineParam, user: CurrentUser) -> RecordedAction:
     """Undo the last action of this session; fails if its label was written already."""
-    return _recorded_action(served.queue.undo(user))
+    return _to_recorded_action(served.queue.undo(user))
 
 
 @router.get("/history", responses=error_descriptions(404, 422, 503))
@@ -106,7 +106,7 @@ def labelling_history(
     """
     found, blindfold = served.queue.history(limit, below), served.blind_mode
     return [
-        _recorded_action(
+        _to_recorded_action(
             replace(entry, label=None)
             if entry.person != user.name and blindfold.hides_labels(user, entry.id)
             else entry
@@ -115,5 +115,5 @@ def labelling_history(
     ]
 
 
-def _recorded_action(entry: LabellingEntry) -> RecordedAction:
+def _to_recorded_action(entry: LabellingEntry) -> RecordedAction:
     return RecordedAction.model_validate(entry)

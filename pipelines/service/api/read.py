@@ -56,7 +56,7 @@ class CommitteeVersion(BaseModel):
 @router.get("/pipelines", responses=error_descriptions())
 def list_pipelines(request: Request) -> list[PipelineSummary]:
     """Return name, state and accepted inputs of each served pipeline."""
-    return [_pipeline_summary(served) for served in request.app.state.pipelines.values()]
+    return [_to_pipeline_summary(served) for served in request.app.state.pipelines.values()]
 
 
 @router.get("/pipelines/{pipeline}/status", responses=_NAMED)
@@ -152,10 +152,10 @@ def open_requests(served: PipelineParam, user: CurrentUser, limit: Limit = 100) 
 def retained_versions(served: PipelineParam) -> list[CommitteeVersion]:
     """Return the stored model versions, the oldest first."""
     learner = served.status.document("learner") or {}
-    return [_committee_version(kept) for kept in learner.get("versions", [])]
+    return [_to_committee_version(kept) for kept in learner.get("versions", [])]
 
 
-def _pipeline_summary(served: ServedPipeline) -> PipelineSummary:
+def _to_pipeline_summary(served: ServedPipeline) -> PipelineSummary:
     published = served.status.document("pipeline")
     return PipelineSummary(
         name=served.name,
@@ -166,5 +166,5 @@ def _pipeline_summary(served: ServedPipeline) -> PipelineSummary:
     )
 
 
-def _committee_version(document: Document) -> CommitteeVersion:
+def _to_committee_version(document: Document) -> CommitteeVersion:
     return CommitteeVersion(**{name: document.get(name) for name in CommitteeVersion.model_fields})

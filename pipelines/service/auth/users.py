@@ -49,6 +49,8 @@ SCORER = User("scorer", "scorer", "scorer")
 
 @dataclass(frozen=True, slots=True)
 class _PendingLoginLink:
+    """Unused login link of a user; `until` is its expiry, in seconds of the monotonic clock."""
+
     until: float
     name: str
     role: Role
