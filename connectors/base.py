@@ -64,9 +64,9 @@ class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
 
 
 class ForwardedPayloads(list[bytes]):
-    """Payloads to write, with the metadata of each payload in `about`.
+    """Payloads to write, each with the key, headers and time of the message that it forwards.
 
-    The metadata are the key, headers and time of the message that is forwarded.
+    `about` has this message, or its metadata, for each payload.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Source(ABC):
 
     @property
     def resource_id(self) -> str | None:
-        """Id of the input, such as a Kafka topic id, or None; a recreated input has a new id."""
+        """Id of the input, such as a Kafka topic id; a recreated input has a new id. Or None."""
         return None
 
     @property
@@ -132,7 +132,7 @@ class Source(ABC):
 
     @property
     def skipped_ranges(self) -> Mapping[str, tuple[int, int]]:
-        """Deleted offsets [start, end) that the last poll skipped, by partition."""
+        """Deleted offsets [start, end) that the last poll skipped, keyed by partition."""
         return {}
 
     def lag(self) -> int | None:
@@ -148,16 +148,16 @@ class Source(ABC):
         return None
 
     def update_end_offsets(self, ends: Position) -> None:  # noqa: B027 - most sources find them themselves
-        """Store end offsets that another source of this input has read, for `is_behind`."""
+        """Store end offsets for `is_behind`, read by another source object of the input."""
 
     @abstractmethod
     def seek(self, position: Position) -> None:
         """Start the next poll at `position`; partitions missing in it start at their beginning."""
 
     def read_range(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
-        """Read the `n` messages of `ranges` again, for a replay; the next poll continues after.
+        """Read the `n` messages of `ranges` again; the next poll continues after them.
 
-        `ranges` are the offsets [start, end) by partition. If messages are no longer retained,
+        `ranges` maps a partition to its offsets [start, end). If messages are no longer retained,
         fewer are returned.
         """
         before = self.position()
@@ -246,7 +246,7 @@ class Transaction(ABC):
 
     @property
     def resource_id(self) -> str | None:
-        """Id of the journal, such as a Kafka topic id, or None; a recreated one has a new id."""
+        """Id of the journal, such as a Kafka topic id, or None; a recreated topic has a new id."""
         return None
 
     @abstractmethod

@@ -180,7 +180,8 @@ class MemoryTransaction(Transaction):
     def fail_next_commit(self, error: Exception | None = None) -> None:
         """Let the next commit raise `error` without writing to the sinks of the transaction.
 
-        Sinks outside the transaction are written before the error, as in a real system.
+        `error` is an UnavailableError by default. Sinks outside the transaction are written before
+        the error, as in a real system.
         """
         self._abort = error or UnavailableError(
             f"commit {len(self._journal) + 1} was aborted on demand"

@@ -83,7 +83,7 @@ class RiverSource(SinglePartitionSource):
         self._items: Iterator[tuple[dict[Any, Any], Any]] | None = None
 
     def poll(self, limit: int) -> list[Message]:
-        """Read at most `limit` records."""
+        """Return at most `limit` records as messages."""
         if self._items is None:
             self._items = self._iterate_items_from(self._next)
         messages = []

@@ -17,12 +17,12 @@ from streamboost.connectors.files.rotation import (
     FileSegment,
     begins_with_segment,
     decode_segments,
-    find_older_times,
     find_rotated_files,
     find_segment_file,
     find_unread_files,
     is_compressed,
     open_regular_file,
+    rotated_file_mtimes,
 )
 from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
@@ -80,7 +80,7 @@ class LineSource(SinglePartitionSource):
 
     @property
     def content_fingerprint(self) -> str | None:
-        """The files that were read last, with digests, as JSON; None before the first read."""
+        """The segments of the text (`FileSegment`) as JSON; None before the first read."""
         return msgspec.json.encode(self._segments).decode() if self._segments else None
 
     def set_expected_content(self, fingerprint: str) -> None:
@@ -239,7 +239,7 @@ class LineSource(SinglePartitionSource):
         if self._compressed:
             file.close()
             file = cast(BinaryIO, gzip.open(path, "rb"))  # noqa: SIM115 - it stays open
-        older = find_older_times(self._path) if segment.older is None else segment.older
+        older = rotated_file_mtimes(self._path) if segment.older is None else segment.older
         found = os.fstat(file.fileno())
         if not (segment.known or self._compressed) and found.st_size < self._next - segment.base:
             file.close()

@@ -1,4 +1,4 @@
-"""File connectors by file name: selects the source for a path."""
+"""Selection of the source for a file, by the extension of its name."""
 
 import os
 from collections.abc import Collection

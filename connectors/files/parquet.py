@@ -87,7 +87,7 @@ class ParquetSource(ReplacementDetectingSource):
         self._rows: Iterator[dict[str, Any]] | None = None
 
     def poll(self, limit: int) -> list[Message]:
-        """Read at most `limit` rows."""
+        """Return at most `limit` rows as messages."""
         with self._translate_errors():
             if self._rows is None:
                 self._rows = self._iterate_checked_rows(self._next)

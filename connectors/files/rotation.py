@@ -22,13 +22,13 @@ __all__ = [
     "FileSegment",
     "begins_with_segment",
     "decode_segments",
-    "find_older_times",
     "find_rotated_files",
     "find_segment_file",
     "find_unread_files",
     "find_unread_link_targets",
     "is_compressed",
     "open_regular_file",
+    "rotated_file_mtimes",
 ]
 
 _DIGITS = re.compile(r"\d+")
@@ -210,8 +210,8 @@ def is_compressed(path: str | os.PathLike[str]) -> bool:
     return Path(path).suffix.lower() == ".gz"
 
 
-def find_older_times(path: Path) -> tuple[int, ...]:
-    """Return the modification times of the newest 100 rotated files and targets of `path`."""
+def rotated_file_mtimes(path: Path) -> tuple[int, ...]:
+    """Return the mtimes (ns) of the newest 100 rotated files and earlier link targets of `path`."""
     times = {written for _, written in _rotated_files_and_targets(path)}
     return tuple(sorted(times, reverse=True)[:_MOST_OLDER])
 

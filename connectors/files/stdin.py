@@ -61,11 +61,11 @@ class StdinSource(SinglePartitionSource):
 
     @property
     def is_open(self) -> bool:
-        """Whether more lines may follow."""
+        """Whether standard input is open, so that more lines may follow."""
         return self._is_open
 
     def poll(self, limit: int) -> list[Message]:
-        """Read at most `limit` lines."""
+        """Return at most `limit` lines as messages."""
         while len(self._ahead) < limit and self._read_available_bytes():
             pass
         taken = [self._ahead.popleft() for _ in range(min(limit, len(self._ahead)))]
@@ -74,7 +74,7 @@ class StdinSource(SinglePartitionSource):
         return taken
 
     def _set_next_offset(self, offset: int) -> None:
-        """Go back to messages of the last poll, or set the number of the first line."""
+        """Go back to messages of the last poll or, before the first read, number the first line."""
         if self._read_lines is None:
             super()._set_next_offset(offset)
             return

@@ -79,7 +79,7 @@ def missing_topics(cluster: KafkaCluster, topics: Sequence[str]) -> list[str]:
 
 
 def create_topics(cluster: KafkaCluster, topics: Mapping[str, Mapping[str, Any]]) -> None:
-    """Create `topics`, given by name with the settings that differ from the cluster's defaults.
+    """Create `topics`, a mapping from name to the settings that differ from the cluster's defaults.
 
     Existing topics are not changed. Raises ConnectorError if the cluster refuses.
     """
@@ -100,14 +100,14 @@ def create_topics(cluster: KafkaCluster, topics: Mapping[str, Mapping[str, Any]]
 
 
 def partition_counts(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, int]:
-    """Return the number of partitions by topic, for those of `topics` that exist."""
+    """Return the number of partitions of each existing topic in `topics`, keyed by topic."""
     with closing(cluster.create_admin_client()) as admin, translate_errors(cluster.servers):
         found = admin.describe_topics(list(topics))
     return {one["name"]: len(one["partitions"]) for one in found if one["error_code"] == 0}
 
 
 def retention_ms(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, int]:
-    """Return the retention time by topic in milliseconds, for those of `topics` that exist.
+    """Return the retention time (ms) of each existing topic in `topics`, keyed by topic.
 
     The value is -1 if messages of the topic are not deleted by age.
     """
@@ -130,7 +130,7 @@ class RetentionLimits(NamedTuple):
 
 
 def retention_limits(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, RetentionLimits]:
-    """Return the limits of retention by topic, for those of `topics` that exist."""
+    """Return the retention limits of each existing topic in `topics`, keyed by topic."""
     from kafka.admin import ConfigResource, ConfigResourceType
 
     there = list(partition_counts(cluster, topics))

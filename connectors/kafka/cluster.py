@@ -13,7 +13,7 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as kafka_errors
 
-from streamboost.connectors.kafka.errors import CREDENTIALS, FENCED, remedy_for
+from streamboost.connectors.kafka.errors import CREDENTIALS, FENCED, remedy_for_fatal_error
 from streamboost.connectors.kafka.internals import (
     force_close_producer,
     is_timeout,
@@ -235,7 +235,7 @@ def _translate_error(resource_name: str, error: Exception) -> ConnectorError | S
             "the middle of a commit, so it may not write any more; where no other one runs, start "
             "it again"
         )
-    remedies = [remedy for one in causes if (remedy := remedy_for(type(one)))]
+    remedies = [remedy for one in causes if (remedy := remedy_for_fatal_error(type(one)))]
     if remedies:
         return ConnectorError(f"{resource_name}: {error}; {remedies[0]}, and start again")
     return UnavailableError(f"{resource_name} cannot be used now: {error!r}")

@@ -130,7 +130,7 @@ def unknown_partition_error(topic: str, partition: str) -> ConnectorError:
 def retained_range(
     consumer: KafkaConsumer, partitions: Sequence[TopicPartition], resource_name: str
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Return the first retained offsets and the committed end offsets, each by partition."""
+    """Return two mappings from partition: to the first retained and to the committed end offset."""
     with translate_errors(resource_name):
         starts = consumer.beginning_offsets(partitions, timeout_ms=MOMENT_MS)
         ends = consumer.end_offsets(partitions, timeout_ms=MOMENT_MS)
@@ -138,7 +138,7 @@ def retained_range(
 
 
 def consumer_positions(consumer: KafkaConsumer) -> dict[str, int]:
-    """Return the next offset of each partition that has a position, by partition."""
+    """Return the next offset of each partition that has a position, keyed by partition."""
     places = {}
     for at in consumer.assignment():
         with suppress(AssertionError, kafka_errors.KafkaError):
@@ -180,9 +180,10 @@ def is_damage_error(error: Exception) -> bool:
 def find_damaged_offsets(
     cluster: KafkaCluster, topic: str, offsets: Mapping[str, int]
 ) -> DamagedOffsets | None:
-    """Return the damaged offsets that begin at one of `offsets` (by partition), or None.
+    """Return the damaged messages at the next offset of a partition, or None if there are none.
 
-    A damaged batch is unreadable as a whole. Its end is found by reading at later offsets.
+    `offsets` maps a partition to its next offset; the first partition with damage is returned. A
+    damaged batch is unreadable as a whole. Its end is found by reading at later offsets.
     """
     for name in sorted(offsets, key=int):
         partition, start = TopicPartition(topic, int(name)), offsets[name]

@@ -2,8 +2,9 @@
 
 The library's own `retriable` has another meaning: whether the same request may be sent again.
 streamboost closes a failed producer or consumer and creates a new one, which fixes more errors.
-Other errors do not depend on the request, and persist. `END` and `RETRIED` contain every error
-class of the pinned releases.
+Other errors do not depend on the request, and persist. `END` maps each fatal error class to its
+remedy, and `RETRIED` has the other classes. Together, they contain every error class of the pinned
+releases.
 """
 
 from typing import Final
@@ -12,7 +13,7 @@ from kafka import errors as kafka_errors
 from kafka.consumer.fetcher import RecordTooLargeError
 from kafka.coordinator.base import UnjoinedGroupException
 
-__all__ = ["CREDENTIALS", "END", "FENCED", "RETRIED", "TOO_LARGE", "remedy_for"]
+__all__ = ["CREDENTIALS", "END", "FENCED", "RETRIED", "TOO_LARGE", "remedy_for_fatal_error"]
 
 FENCED: Final = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
 """Errors if another process has taken over the transactional id."""
@@ -230,15 +231,15 @@ RETRIED: Final = frozenset(
 """Errors that a retry may fix without any other change."""
 
 
-def remedy_for(error_class: type[BaseException]) -> str | None:
+def remedy_for_fatal_error(error_class: type[BaseException]) -> str | None:
     """Return the remedy for a fatal error, or None for an error that is retried.
 
     A class that is not listed, from another release of the library, is treated as its nearest base
     class.
 
-    >>> remedy_for(kafka_errors.UnsupportedCompressionTypeError)
+    >>> remedy_for_fatal_error(kafka_errors.UnsupportedCompressionTypeError)
     'set another `compression_type` in [kafka]'
-    >>> remedy_for(kafka_errors.KafkaTimeoutError)
+    >>> remedy_for_fatal_error(kafka_errors.KafkaTimeoutError)
     """
     for one in error_class.__mro__:
         if one in END:

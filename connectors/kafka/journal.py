@@ -89,7 +89,9 @@ class KafkaJournal:
             start, end = self._retained_offset_range(consumer)
             with translate_errors(self._where):
                 found = consumer.offsets_for_times({self.partition: time_ms}, MOMENT_MS)
-            needed = self._find_offset_before_entry(consumer, sequence - 1, start, end, at_most=1)
+            needed = self._find_offset_before_entry(
+                consumer, sequence - 1, start, end, max_distance=1
+            )
         younger = found[self.partition]
         offset = needed if younger is None else min(needed, younger.offset)
         if offset <= start:
@@ -137,10 +139,13 @@ class KafkaJournal:
         return start[self.partition], end[self.partition]
 
     def _find_offset_before_entry(
-        self, consumer: KafkaConsumer, sequence: int, start: int, end: int, at_most: int = 64
+        self, consumer: KafkaConsumer, sequence: int, start: int, end: int, max_distance: int = 64
     ) -> int:
-        """Return an offset at most `at_most` before the first entry after batch `sequence`."""
-        while end - start > at_most:
+        """Return an offset at most `max_distance` before the first entry after batch `sequence`.
+
+        The bisection searches the offsets [start, end).
+        """
+        while end - start > max_distance:
             middle = (start + end) // 2
             entry = next(self._read_journal_entries(consumer, middle, end), None)
             if entry is None or entry.committed.sequence > sequence:

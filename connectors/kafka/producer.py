@@ -115,25 +115,25 @@ class MessageDispatcher:
         resource_name: str,
         remedies: Mapping[str, str],
         send_messages: Callable[[], None],
-        patience: float = _PATIENCE,
+        timeout_seconds: float = _PATIENCE,
     ) -> None:
-        """Call `send_messages`, which sends messages, with a timeout of `patience` seconds.
+        """Call `send_messages`, which sends messages, with a timeout.
 
-        `remedies` has, for each topic, the end of the error text if the topic was deleted. The
-        library itself would wait for the metadata of a deleted topic.
+        `remedies` maps a topic to the end of the error text if the topic was deleted. The library
+        itself would wait for the metadata of a deleted topic.
         """
         failed: list[BaseException] = []
 
-        def write_and_store_error() -> None:
+        def send_and_store_error() -> None:
             """Call `send_messages`, and store its exception for the waiting thread."""
             try:
                 send_messages()
             except BaseException as error:  # raised by the waiting thread
                 failed.append(error)
 
-        thread = Thread(target=write_and_store_error, name="write", daemon=True)
+        thread = Thread(target=send_and_store_error, name="write", daemon=True)
         thread.start()
-        deadline, missing = time.monotonic() + patience, set[str]()
+        deadline, missing = time.monotonic() + timeout_seconds, set[str]()
         while thread.is_alive():
             thread.join(_LOOK)
             if not thread.is_alive():
@@ -141,7 +141,7 @@ class MessageDispatcher:
             self._raise_if_message_refused()
             if time.monotonic() > deadline:
                 raise UnavailableError(
-                    f"{resource_name}: no answer to a write within {patience:.0f} s"
+                    f"{resource_name}: no answer to a write within {timeout_seconds:.0f} s"
                 )
             missing = self._raise_if_topic_deleted(remedies, missing)
         for error in failed:
@@ -206,6 +206,8 @@ def _remedy_for_refused_message(error: Exception) -> str:
 
 
 class _MessageId(msgspec.Struct):
+    """Fields of a JSON message that identify the message in errors."""
+
     id: str | None = None
     source: str | None = None
     position: Position | None = None

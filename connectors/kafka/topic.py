@@ -161,7 +161,7 @@ class KafkaSource(Source):
 
     @property
     def skipped_ranges(self) -> Mapping[str, tuple[int, int]]:
-        """Offsets [start, end) that retention deleted before they were read, by partition."""
+        """Offsets [start, end) that retention deleted before they were read, keyed by partition."""
         return dict(self._gaps)
 
     def lag(self) -> int:

@@ -179,7 +179,7 @@ class KafkaTransaction(Transaction):
         return self._last.sequence if self._last else 0
 
     def _raise_if_other_process_committed(self, newest_entry: StoredEntry | None) -> None:
-        """Raise StateError if another process wrote the newest entry after this object's last."""
+        """Raise StateError if another process wrote an entry after this object's last entry."""
         if not self._has_begun or newest_entry is None or newest_entry.committed == self._last:
             return
         if newest_entry.writer != self._writer:
@@ -214,7 +214,7 @@ class KafkaTransaction(Transaction):
     def _deleted_topic_remedies(
         self, writes: Sequence[tuple[Sink, Sequence[bytes]]]
     ) -> dict[str, str]:
-        """Return, for each topic, the end of the error text if it is deleted during a commit."""
+        """Return a mapping from topic to the end of the error text if the topic was deleted."""
         topics = [sink.topic for sink, _ in writes if isinstance(sink, KafkaSink)]
         remedies = dict.fromkeys([*topics, *self._topics.values()], RECREATE_REMEDY)
         return remedies | {self._journal.partition.topic: _RESTART_REMEDY}

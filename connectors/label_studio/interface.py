@@ -110,7 +110,7 @@ def _set_field_if_missing(
 
 
 def _parse_json_if_text(expected_type: type[JsonType], value: Any) -> JsonType:
-    """Return `value`, parsed as JSON if it is text; an empty value if not of `expected_type`."""
+    """Return `value`, parsed as JSON if it is text; an empty `expected_type` if of another type."""
     if isinstance(value, str):
         try:
             value = msgspec.json.decode(value)

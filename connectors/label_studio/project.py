@@ -156,7 +156,7 @@ class LabelStudioProject:
 
         Raises ConfigurationError if there is no such tag, or several tags and no `name`.
         """
-        project = self._api.get(f"/api/projects/{self._project}/", _Project)
+        project = self._api.get(f"/api/projects/{self._project}/", _ProjectResponse)
         tags = project.parsed_label_config or {}
         found = [each for each, tag in tags.items() if tag.type == "Choices"]
         if name is None and len(found) == 1:
@@ -242,7 +242,7 @@ class _ParsedTag(msgspec.Struct):
     labels: list[str] = []
 
 
-class _Project(msgspec.Struct):
+class _ProjectResponse(msgspec.Struct):
     id: int
     label_config: str
     parsed_label_config: dict[str, _ParsedTag] | None = None

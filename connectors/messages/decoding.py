@@ -50,7 +50,7 @@ LONGEST_ID = 1_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
-    """Decoded records, in the order of their messages."""
+    """Decoded records as columns, in the order of their messages: ids, times, feature values."""
 
     ids: list[str]
     times: list[Time]
@@ -85,15 +85,10 @@ class Records:
 
 
 class DecodedRecords(NamedTuple):
-    """Decoded records, and dead letters of unusable messages."""
+    """Pair of the decoded records, and the dead letters of unusable messages."""
 
     records: Records
     dead: list[DeadLetter]
-
-    @property
-    def unknown(self) -> Counter[str]:
-        """Number of records with a value, for each field that is not in the schema."""
-        return self.records.unknown
 
 
 class DecodeContext:
@@ -260,7 +255,7 @@ _WORDS = {
 
 
 def explain_decode_error(payload: bytes, error: Exception) -> tuple[Reason, str]:
-    """Return (reason, detail) for a dead letter, by the error of decoding its `payload`."""
+    """Return (reason, detail) for a dead letter whose `payload` could not be decoded."""
     if not payload.strip():
         return "empty", "there is nothing in it"
     if isinstance(error, RecursionError):
@@ -320,7 +315,7 @@ def time_or_none(value: Any) -> Time:
 
 @dataclass(slots=True)
 class _FieldTreeNode:
-    """Tree node that has the known field names at one level of nested records."""
+    """Node of the tree of known fields: the field names at one level of nested records."""
 
     leaves: set[str] = field(default_factory=set)
     inner: "dict[str, _FieldTreeNode]" = field(default_factory=dict)
@@ -334,7 +329,7 @@ class _FieldTreeNode:
 
 
 class KnownFields:
-    """Set of the known fields (those of a schema), which counts unknown fields in records.
+    """Set of the fields of a schema, with a count of the records that have other fields.
 
     Parameters
     ----------
@@ -528,7 +523,7 @@ def _parse_plain_number(cell: Any) -> Any:
 
 @dataclass(frozen=True)
 class NumberDecoder:
-    """Decodes id, time and numbers of records, at dotted paths of nested objects.
+    """Decodes JSON records to ids, times and numeric features; fields may be dotted paths.
 
     Without an `id`, the caller gets the id from the message's key.
     """
@@ -593,7 +588,7 @@ class NumberDecoder:
 
 @dataclass(frozen=True)
 class RecordDecoder:
-    """Decodes id, time and original values of records, at dotted paths of nested objects.
+    """Decodes JSON records to ids, times and original field values; fields may be dotted paths.
 
     Without an `id`, the caller gets the id from the message's key. Values that contain one of the
     `hidden` paths, such as the label, are missing.

@@ -1,4 +1,4 @@
-"""Inline labels: separates records and labels in one stream."""
+"""Inline labels: separation of the records and the labels in one stream."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -10,22 +10,22 @@ from streamboost.connectors.messages.decoding import decode_json_object
 from streamboost.connectors.messages.labels import LABEL_MESSAGE_FIELDS
 from streamboost.features.paths import flatten, is_null, is_within_any, path_getter
 
-__all__ = ["SplitMessages", "split_messages"]
+__all__ = ["RecordAndLabelMessages", "split_records_and_labels"]
 
 
-class SplitMessages(NamedTuple):
-    """Messages with records, and messages with labels; a message may be in both lists."""
+class RecordAndLabelMessages(NamedTuple):
+    """Messages of one stream that have records, and those that have labels; some may have both."""
 
     records: list[Message]
     labels: list[Message]
 
 
-def split_messages(
+def split_records_and_labels(
     messages: Sequence[Message],
     label: str,
     hidden_paths: Sequence[str],
     features: Sequence[str] | None,
-) -> SplitMessages:
+) -> RecordAndLabelMessages:
     """Separate the messages of one stream into records and labels, in O(n).
 
     A message with a value in the label field is a label message. If it also has a value in a
@@ -42,14 +42,14 @@ def split_messages(
 
     >>> lines = [b'{"id": 1, "a": 2}', b'{"id": 1, "label": "x"}', b'{"id": 2, "a": 3, "label": 1}']
     >>> messages = [Message(line, "0", i, len(line)) for i, line in enumerate(lines)]
-    >>> found = split_messages(messages, "label", ["id", "label"], ["a"])
+    >>> found = split_records_and_labels(messages, "label", ["id", "label"], ["a"])
     >>> [m.offset for m in found.records], [m.offset for m in found.labels]
     ([0, 2], [1, 2])
     """
-    found = SplitMessages([], [])
+    found = RecordAndLabelMessages([], [])
     get_label = path_getter(label)
     if features is None:
-        get_values = _all_values_getter(hidden_paths)
+        get_values = _unhidden_values_getter(hidden_paths)
     else:
         get_values = _feature_values_getter(features)
     for message in messages:
@@ -79,7 +79,8 @@ def _feature_values_getter(features: Sequence[str]) -> Callable[[dict[str, Any]]
     ]
 
 
-def _all_values_getter(hidden_paths: Sequence[str]) -> Callable[[dict[str, Any]], list[Any]]:
+def _unhidden_values_getter(hidden_paths: Sequence[str]) -> Callable[[dict[str, Any]], list[Any]]:
+    """Return a function that gets the values of a record outside of `hidden_paths`."""
     hidden = frozenset([*hidden_paths, *LABEL_MESSAGE_FIELDS])
     return lambda record: [
         value for path, value in flatten(record).items() if not is_within_any(path, hidden)

@@ -239,7 +239,7 @@ _NULL: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Decoded labels, in the order of their messages."""
+    """Decoded labels as columns, in the order of their messages: ids, labels, times, sources."""
 
     ids: list[str]
     labels: list[Any]
@@ -257,7 +257,7 @@ class Labels:
 
 
 class DecodedLabels(NamedTuple):
-    """Decoded labels, and dead letters of unusable messages."""
+    """Pair of the decoded labels, and the dead letters of unusable messages."""
 
     labels: Labels
     dead: list[DeadLetter]
@@ -372,7 +372,7 @@ class LabelMessageCodec:
     def _decoder_and_fields_getter(
         self,
     ) -> tuple[Callable[[bytes], Any], Callable[[Any], tuple[Any, ...]]]:
-        """A decoder of messages, and a function that gets id, label, time and source."""
+        """Pair of a decoder of messages, and a function that gets (id, label, time, source)."""
         has_other_names = (self.names, self.record_id) != (LabelFields(), "id")
         # Records among inline labels may have fields `time` and `source` of any type.
         if self.inline or has_other_names or self.label not in _TYPES:
@@ -390,12 +390,16 @@ class LabelMessageCodec:
 
     @cached_property
     def _keyed_fields_getter(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+        """A function that gets (None, label, time, source), for messages whose key is the id."""
         return self._make_fields_getter()
 
     def _make_fields_getter(
         self, *id_readers: Callable[[Mapping[str, Any]], str | int | None]
     ) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-        """Return a function that gets id, label, time and source; the first id found is the id."""
+        """Return a function that gets (id, label, time, source) of a decoded message.
+
+        The id is the first one that a function of `id_readers` finds; None without `id_readers`.
+        """
         path, get_label = self.names.label, path_getter(self.names.label)
 
         def get_label_message_fields(message: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -152,7 +152,7 @@ class Request(_OutputMessage, frozen=True, omit_defaults=True):
 
 
 class DeadLetter(_OutputMessage, frozen=True):
-    """Record of an unusable message (dead letter), with the reason.
+    """Dead letter: an unusable input message, with the reason.
 
     `payload` has the first 64 KiB of the message, as text if they are UTF-8, else in base64;
     `encoding` says which. `size` is the full length in bytes. A source that seeks `position` reads
@@ -183,7 +183,7 @@ class DeadLetter(_OutputMessage, frozen=True):
         source: str,
         time: int | None = None,
     ) -> "DeadLetter":
-        """Return the dead letter of `message` from `source`; `time` is that of its batch in ms."""
+        """Return the dead letter of `message` from `source`; `time` is the batch time in ms."""
         payload, encoding = _encode_payload_as_text(message)
         position = {message.partition: message.offset}
         return cls(reason, detail, payload, encoding, message.size, source, position, time)

@@ -27,7 +27,10 @@ from streamboost.connectors.messages.inference import (
     parse_json_objects,
     undamaged_payloads,
 )
-from streamboost.connectors.messages.inline_labels import SplitMessages, split_messages
+from streamboost.connectors.messages.inline_labels import (
+    RecordAndLabelMessages,
+    split_records_and_labels,
+)
 from streamboost.connectors.messages.labels import (
     DecodedLabels,
     LabelFields,
@@ -50,7 +53,7 @@ LABEL = "label"
 
 
 class InferredSchema(NamedTuple):
-    """Schema with inferred fields; `sentence` reports them to the user."""
+    """Schema with inferred fields, and a `sentence` for the user that reports these fields."""
 
     schema: "Schema"
     sentence: str
@@ -222,7 +225,7 @@ class Schema:
 
     def split_inline_labels(
         self, messages: Sequence[Message], *, is_transformed: bool = False
-    ) -> SplitMessages:
+    ) -> RecordAndLabelMessages:
         """Separate the messages of one stream into records and labels.
 
         `is_transformed` means that a transformer computes the features. In this case, and before
@@ -230,7 +233,9 @@ class Schema:
         """
         is_known = self.has_known_features and not is_transformed
         features = self.features if is_known else None
-        return split_messages(messages, self.label_fields.label, self.hidden_paths, features)
+        return split_records_and_labels(
+            messages, self.label_fields.label, self.hidden_paths, features
+        )
 
     def decode(
         self, messages: Sequence[Message], *, source: str = "records", time: int | None = None
@@ -324,7 +329,7 @@ class Schema:
 
     @cached_property
     def hidden_paths(self) -> list[str]:
-        """Paths that no feature has: id, time and label, and excluded fields."""
+        """Paths of fields that are no features: id, time and label, and excluded fields."""
         return [*self._field_roles, *self.exclude]
 
     @cached_property

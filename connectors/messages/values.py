@@ -76,7 +76,7 @@ def extract_original_record(stored_values: bytes) -> bytes | None:
 
 
 def decode_fields(names: Sequence[str], stored_values: bytes) -> dict[str, Any]:
-    """Return the fields of a record by name, as before a transformer, from its stored values."""
+    """Return a mapping from field name to value, as before a transformer, from stored values."""
     if (whole := extract_original_record(stored_values)) is not None:
         return flatten(msgspec.json.decode(whole)[0])
     return dict(zip(names, decode_values(stored_values), strict=False))

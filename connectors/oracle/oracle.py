@@ -25,7 +25,7 @@ _decode = msgspec.json.Decoder(_PredictedRecord).decode
 
 
 class DelayedAnswerIds:
-    """Set of the ids of predicted records whose answers are still delayed.
+    """Set of the ids of predicted records whose answers are not due yet, because of the delay.
 
     The set is updated from the log of predictions.
 

@@ -1,4 +1,4 @@
-"""Labels of a file by record id, for the oracle."""
+"""Lookup of the labels in a file by record id, for the oracle."""
 
 import logging
 import os
@@ -44,7 +44,7 @@ class AnswerFields(NamedTuple):
 
 
 class OracleLabels:
-    """Labels of a file by record id; the file is read on first use.
+    """Lookup of the labels in a file by record id; the file is read on first use.
 
     Records without a label are ignored. If records have the same id, the last one is used.
 
@@ -111,7 +111,7 @@ class OracleLabels:
 
     @cached_property
     def _labels_by_id(self) -> dict[str, bytes]:
-        """Labels, as JSON in bytes, by record id."""
+        """Mapping from record id to label, as JSON in bytes."""
         found = self._read_labels()
         _log.log(
             logging.WARNING if self._skipped else logging.INFO,
@@ -121,7 +121,7 @@ class OracleLabels:
         return found
 
     def _read_labels(self) -> dict[str, bytes]:
-        """Read the file; return the labels in JSON by record id."""
+        """Read the file; return a mapping from record id to label, as JSON in bytes."""
         row = _make_record_reader(self._fields)
         text = {self._fields.id} | ({self._fields.label} if self._fields.as_text else set())
         found: dict[str, bytes] = {}

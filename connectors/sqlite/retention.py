@@ -42,8 +42,9 @@ StreamMoment = tuple[int, int]
 class StreamRetention:
     """Deletes old messages of streams, and old journal entries of a pipeline, from an SQLite file.
 
-    The newest message of a stream is never deleted: in a table that another program created, the
-    end offset may follow from this message only.
+    A moment is a pair: the number of records so far, and the processing time in milliseconds since
+    the epoch. The newest message of a stream is never deleted: in a table that another program
+    created, the end offset may follow from this message only.
 
     Parameters
     ----------
@@ -59,9 +60,9 @@ class StreamRetention:
     >>> path = Path(tempfile.mkdtemp()) / "log.db"
     >>> sink = SqliteSink(path, "predictions")
     >>> retention = StreamRetention(path, "demo", ["predictions"])
-    >>> sink.write([b"1", b"2"]); sink.flush(); retention.store_ends((2, 1_000))
-    >>> sink.write([b"3"]); sink.flush(); retention.store_ends((3, 2_000))
-    >>> retention.moments((3, 2_000))
+    >>> sink.write([b"1", b"2"]); sink.flush(); retention.store_end_offsets((2, 1_000))
+    >>> sink.write([b"3"]); sink.flush(); retention.store_end_offsets((3, 2_000))
+    >>> retention.stored_moments((3, 2_000))
     [(2, 1000), (3, 2000)]
     >>> retention.delete_before((2, 1_000), {}, 0)
     2
@@ -76,7 +77,7 @@ class StreamRetention:
         self._streams = [check_stream_name(stream) for stream in streams]
         self._last_total_end: int | None = None
 
-    def store_ends(self, moment: StreamMoment) -> None:
+    def store_end_offsets(self, moment: StreamMoment) -> None:
         """Store the current end of each stream as its end at `moment`.
 
         Stored moments later than `moment` are deleted, as they are from a state that was replaced.
@@ -96,7 +97,7 @@ class StreamRetention:
                 [(self._pipeline, *moment, *end) for end in ends],
             )
 
-    def moments(self, now: StreamMoment) -> list[StreamMoment]:
+    def stored_moments(self, now: StreamMoment) -> list[StreamMoment]:
         """Return the moments up to `now` whose end offsets are stored, oldest first."""
         with self._database.read_transaction() as connection:
             if connection is None or not table_exists(connection, "_ends"):
@@ -116,8 +117,8 @@ class StreamRetention:
 
         Parameters
         ----------
-        moment : one of `moments`
-        needed : first offset that must be kept, by stream; a stream may be missing
+        moment : one of `stored_moments`
+        needed : maps a stream to the first offset that must be kept; a stream may be missing
         sequence : newest batch whose journal entry may be deleted
 
         Returns
@@ -128,9 +129,9 @@ class StreamRetention:
         n_deleted, limit = 0, max(_AT_LEAST, 2 * self._count_appended_messages())
         while n_deleted < limit:
             with self._database.write_transaction() as connection:
-                n = self._delete_step(connection, moment, needed, sequence)
+                n = self._delete_messages_and_entries(connection, moment, needed, sequence)
                 if not n:
-                    self._forget_moments_before(connection, moment)
+                    self._delete_moments_before(connection, moment)
             n_deleted += n
             if not n:
                 break
@@ -147,14 +148,14 @@ class StreamRetention:
         before, self._last_total_end = self._last_total_end, ends
         return 0 if before is None else ends - before
 
-    def _delete_step(
+    def _delete_messages_and_entries(
         self,
         connection: sqlite3.Connection,
         moment: StreamMoment,
         needed: Mapping[str, int],
         sequence: int,
     ) -> int:
-        """Delete up to `_STEP` messages and journal entries; return their number."""
+        """Delete up to `_STEP` old messages and journal entries; return the number of deletions."""
         left, length = _STEP, 0
         # The journal first: a backup finds by its entries that older messages are deleted.
         if table_exists(connection, "_journal"):
@@ -184,14 +185,14 @@ class StreamRetention:
                 length += sum(n or 0 for _, n in rows)
         return _STEP - left
 
-    def _forget_moments_before(self, connection: sqlite3.Connection, moment: StreamMoment) -> None:
+    def _delete_moments_before(self, connection: sqlite3.Connection, moment: StreamMoment) -> None:
         connection.execute(
             "DELETE FROM _ends WHERE pipeline = ? AND (n_records, time_ms) < (?, ?)",
             (self._pipeline, *moment),
         )
 
     def _truncate_if_mostly_free(self) -> None:
-        """Return free pages at the end of the file to the disk, if most of the file is free."""
+        """Free disk space: remove unused pages from the file if most of its pages are unused."""
         with self._database.write_transaction() as connection:
             free, pages = (
                 connection.execute(f"PRAGMA {name}").fetchone()[0]

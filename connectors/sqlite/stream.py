@@ -54,7 +54,7 @@ class SqliteSource(ReplacementDetectingSource):
     Raises
     ------
     ConnectorError
-        While polling, when the stream ends before the position, so that it must be another one; and
+        While polling, when the stream ends before the position, as it was replaced by another; and
         when unread messages were deleted, unless `on_data_loss` is "continue".
     UnavailableError
         When other processes keep the file locked.
@@ -95,7 +95,7 @@ class SqliteSource(ReplacementDetectingSource):
         return dict(self._gaps)
 
     def poll(self, limit: int) -> list[Message]:
-        """Read at most `limit` messages."""
+        """Return at most `limit` messages."""
         self._gaps = {}
         if limit < 1:
             return []
@@ -216,7 +216,7 @@ class SqliteSink(Sink):
         self._written.extend(payloads)
 
     def flush(self) -> None:
-        """Append the buffered payloads in one transaction; after an error, a call retries this."""
+        """Append the buffered payloads in one transaction. After an error, call it again."""
         if self._written:
             with self._database.write_transaction() as connection:
                 append_payloads(connection, self._stream, self._written)

@@ -92,7 +92,7 @@ class SqliteTransaction(Transaction):
                 (self._pipeline, sequence, decode_if_utf8(journal)),
             )
 
-    def start_after(self, committed: CommittedBatch) -> None:
+    def initialize_last_batch(self, committed: CommittedBatch) -> None:
         """Store `committed` as the pipeline's last batch, so that the next commit follows it.
 
         Raises StateError if the file already has a batch of the pipeline.

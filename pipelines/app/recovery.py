@@ -364,7 +364,7 @@ def rebuild_state(
         origin = _verify_origin_configuration(
             config, state, copy.manifest["origin"] if copy else {}
         )
-        transaction.start_after(committed)
+        transaction.initialize_last_batch(committed)
     else:
         if committed is None:
             raise StateError(

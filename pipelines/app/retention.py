@@ -79,10 +79,10 @@ class LogRetention(Observer):
             kept = self._checkpoints.sequences
             self._positions = {n: one for n, one in self._positions.items() if n in kept}
             self._positions[manifest["sequence"]] = manifest["positions"]
-            moments = [RecordAndBatchTime(*moment) for moment in self._log.moments(now)]
+            moments = [RecordAndBatchTime(*moment) for moment in self._log.stored_moments(now)]
             expired = [one for one in moments if self._retention.has_elapsed(one, now)]
             if not moments or self._should_store_ends(moments[-1], now):
-                self._log.store_ends(now)
+                self._log.store_end_offsets(now)
             if expired:
                 self._delete_before(expired[-1])
         except (ConnectorError, ModelFileError, OSError) as error:

@@ -49,7 +49,7 @@ WITHIN = {
     "writing": (sqlite_transaction, "_create_journal_tables"),
     "writing to Kafka": (KafkaProducer, "commit_transaction"),
     "sealing": (Path, "replace"),
-    "deleting": (StreamRetention, "_forget_moments_before"),
+    "deleting": (StreamRetention, "_delete_moments_before"),
     "deleting from Kafka": (KafkaAdminClient, "delete_records"),
 }
 """At these: the batch is written but not committed; a file is written but has no name."""

@@ -69,14 +69,14 @@ class Decoder:
     ----------
     registry : Registry
     format : {"avro", "json-schema"}
-    keys : bool
+    keys_are_ids : bool
         Whether the keys of messages are record ids. Framed keys are decoded; other keys are text.
     """
 
-    def __init__(self, registry: Registry, format: Format, *, keys: bool = False) -> None:
+    def __init__(self, registry: Registry, format: Format, *, keys_are_ids: bool = False) -> None:
         self._registry = registry
         self._format = format
-        self._keys = keys
+        self._keys_are_ids = keys_are_ids
         self._readers: dict[int, AvroCodec] = {}
         self._wrong: dict[int, str] = {}
 
@@ -104,7 +104,7 @@ class Decoder:
 
     def _decode_record_id(self, key: bytes | None) -> str | None:
         """Return the record id in a framed key; None for a key that is text."""
-        if not self._keys or key is None or key[:1] != b"\0":
+        if not self._keys_are_ids or key is None or key[:1] != b"\0":
             return None
         try:
             return _record_id_from_key(self._decode_framed_value(key))

@@ -15,7 +15,7 @@ from streamboost.connectors.kafka.formats.decoding import FRAME, KINDS, Format, 
 from streamboost.connectors.kafka.formats.output_schemas import (
     convert_for_avro,
     derive_schema,
-    mapping_fields,
+    mapping_field_names,
 )
 from streamboost.connectors.kafka.formats.registry import Registry
 from streamboost.connectors.kafka.producer import MessageDispatcher
@@ -41,7 +41,7 @@ class Encoder:
         self, registry: Registry, format: Format, topic: str, struct: type[msgspec.Struct]
     ) -> None:
         self._registry = registry
-        self._tables = mapping_fields(struct)
+        self._tables = mapping_field_names(struct)
         self._subject = value_subject(topic)
         self._kind = KINDS[format]
         self._text = derive_schema(struct, self._kind)
@@ -58,9 +58,10 @@ class Encoder:
         return [self._head + self._encode_without_frame(payload) for payload in payloads]
 
     def check_access(self) -> str:
-        """Return a sentence that says whether the schema is registered; do not register it.
+        """Check, without registering the schema, that the registry accepts it.
 
-        Raises ConnectorError if the registry would refuse the schema.
+        Returns a text such as "predictions-value has its schema, version 2". Raises ConnectorError
+        if the registry would refuse the schema.
         """
         registry, subject = self._registry, self._subject
         if known := registry.lookup_id_and_version(subject, self._kind, self._text):

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-__all__ = ["convert_for_avro", "derive_schema", "mapping_fields"]
+__all__ = ["convert_for_avro", "derive_schema", "mapping_field_names"]
 
 _ANY = ["null", "boolean", "long", "double", "string"]
 """Avro types for values of any kind; lists, objects and larger numbers become JSON text."""
@@ -41,7 +41,7 @@ def derive_schema(struct: type[msgspec.Struct], kind: str) -> str:
     return json.dumps(made, separators=(",", ":"))
 
 
-def mapping_fields(struct: type[msgspec.Struct]) -> list[str]:
+def mapping_field_names(struct: type[msgspec.Struct]) -> list[str]:
     """Return the names of a struct's fields that are mappings with values of any type."""
     return [
         one.encode_name

@@ -75,7 +75,7 @@ class RebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]  # the
 class PolledBatch(NamedTuple):
     """Result of a poll: for each partition, the messages in the order of their offsets.
 
-    `ends` are the offsets after these messages, by partition. `ownership` and `member` are the
+    `ends` maps a partition to the offset after these messages. `ownership` and `member` are the
     assignment and the group membership at the time of the poll.
     """
 

@@ -237,7 +237,7 @@ class KafkaMember:
         next_offsets: Mapping[int, int],
         polled: PolledBatch,
     ) -> None:
-        """Commit messages and next offsets, by partition, in one transaction.
+        """Commit messages, and the next offset of each partition, in one transaction.
 
         `polled` is the result of the poll whose messages were processed. The commit fails if the
         assignment has changed since this poll.
@@ -263,7 +263,7 @@ class KafkaMember:
         remedies = dict.fromkeys([self.topic, *(one.topic for one in writes)], RECREATE_REMEDY)
         try:
             with translate_errors(self._where):
-                dispatcher.run_with_timeout(self._where, remedies, write, patience=_PATIENCE)
+                dispatcher.run_with_timeout(self._where, remedies, write, timeout_seconds=_PATIENCE)
         except PartitionsRevokedError:
             raise  # the transaction is aborted already
         except StateError as error:

@@ -117,14 +117,14 @@ class KafkaTopic(Endpoint):
         return Encoder(open_schema_registry(context), self.format, self.topic, self.message_type())
 
     def _build_source(
-        self, context: ConnectorContext, on_corrupt: str = "stop", *, keys: bool = False
+        self, context: ConnectorContext, on_corrupt: str = "stop", *, keys_are_ids: bool = False
     ) -> Source:
         settings = {"on_data_loss": context.on_data_loss, "on_corrupt": on_corrupt}
         cluster = kafka_cluster(context)
         if self.format != "json":
             from streamboost.connectors.kafka.formats.decoding import DecodedSource, Decoder
 
-            decoder = Decoder(open_schema_registry(context), self.format, keys=keys)
+            decoder = Decoder(open_schema_registry(context), self.format, keys_are_ids=keys_are_ids)
             return DecodedSource(decoder, cluster, self.topic, context.max_bytes, **settings)
         from streamboost.connectors.kafka.topic import KafkaSource
 
@@ -155,7 +155,7 @@ class KafkaInput(KafkaTopic, Input):
 
     def create_source(self, context: ConnectorContext) -> Source:
         """Return a source that reads the topic."""
-        return self._build_source(context, self.on_corrupt, keys=self.id_from == "key")
+        return self._build_source(context, self.on_corrupt, keys_are_ids=self.id_from == "key")
 
     def message_type(self) -> type[msgspec.Struct]:
         """Return the type of the label messages for annotators' answers."""

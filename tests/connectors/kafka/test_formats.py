@@ -216,7 +216,7 @@ def test_a_schema_may_refer_to_others():
 def test_a_key_in_avro_names_the_record(schema, value, name):
     key = framed(schema, value, id=2)
     one = message(framed(RECORD, {"id": "x", "a": 1.0}), key=key)
-    found = Decoder(Table(RECORD, schema), "avro", keys=True).decode([one])
+    found = Decoder(Table(RECORD, schema), "avro", keys_are_ids=True).decode([one])
     records, _ = Schema(numeric=["a"], id_from="key").decode(found)
     assert records.ids == [name]
     assert records.messages[0].key == key, "what is written of the record bears it as it came"
@@ -224,7 +224,7 @@ def test_a_key_in_avro_names_the_record(schema, value, name):
 
 def test_a_key_that_names_nothing_is_a_dead_letter_and_one_in_text_names():
     decoder, value = (
-        Decoder(Table(RECORD, "bytes"), "avro", keys=True),
+        Decoder(Table(RECORD, "bytes"), "avro", keys_are_ids=True),
         framed(RECORD, {"id": "", "a": 1.0}),
     )
     keys = [b"c7", struct.pack(">i", 7), framed(RECORD, {"id": "1", "a": 2.0}), FRAME.pack(0, 2)]

@@ -313,7 +313,7 @@ def test_journal_entries_are_deleted_before_messages(tmp_path, monkeypatch):
         for n in range(1, 7):
             transaction.commit(n, [(SqliteSink(path, "predictions"), [b"{}"])], {}, b"{}")
         with closing(log_retention.StreamRetention(path, "aging", ["predictions"])) as retention:
-            retention.store_ends((6, 0))
+            retention.store_end_offsets((6, 0))
             for journal, predictions in ((2, 6), (2, 2), (2, 1)):  # a step each
                 retention.delete_before((6, 0), {}, 4)
                 assert len(list(transaction.read_journal())) == journal
@@ -331,7 +331,7 @@ def test_free_space_is_returned_to_the_disk(tmp_path):
         sink.flush()
     before = path.stat().st_size
     with closing(log_retention.StreamRetention(path, "aging", ["predictions"])) as retention:
-        retention.store_ends((1, 0))
+        retention.store_end_offsets((1, 0))
         retention.delete_before((1, 0), {}, 0)
     assert path.stat().st_size < before - 7_000_000
 
@@ -347,7 +347,7 @@ def test_deletion_keeps_up_with_any_number_of_messages(tmp_path, monkeypatch):
         for n in range(1, 8):
             sink.write([b"{}"] * 100)
             sink.flush()
-            retention.store_ends((n, 0))
+            retention.store_end_offsets((n, 0))
             retention.delete_before((n, 0), {}, 0)
     with closing(sqlite3.connect(path)) as log:
         assert log.execute("SELECT count(*) FROM predictions").fetchone() == (1,)
@@ -364,7 +364,7 @@ def test_transaction_deletes_few_long_messages(tmp_path, monkeypatch):
     ):
         sink.write([b"", b"x" * 400, b"\xff" * 599, b"y", b"z" * 5_000, b"", b"", b"end"])
         sink.flush()
-        retention.store_ends((1, 0))
+        retention.store_end_offsets((1, 0))
         deleted = [retention.delete_before((1, 0), {}, 0) for _ in range(4)]
     assert deleted == [4, 2, 1, 0]
 
