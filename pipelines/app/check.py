@@ -480,14 +480,14 @@ def _describe_checkpoint_copies(config: Config) -> str:
     copies = create_copy_store(config)
     assert copies is not None
     name = f"{config.name}.check"
-    if isinstance(copies.place, FolderTarget):
-        check_writable(copies.place.path / name)
+    if isinstance(copies.target, FolderTarget):
+        check_writable(copies.target.path / name)
     else:
-        copies.place.write(name, b"")
-        copies.place.remove(name)
+        copies.target.write(name, b"")
+        copies.target.remove(name)
     known = copies.sequences
     newest = f", the newest of batch {known[0]}" if known else ""
-    return f"{copies.place} can be written; copies there: {len(known)}{newest}"
+    return f"{copies.target} can be written; copies there: {len(known)}{newest}"
 
 
 def _describe_label_studio_project(config: Config) -> str:

@@ -32,7 +32,7 @@ from streamboost.errors import (
 from streamboost.pipelines.app.factories import river_factories_by_section
 from streamboost.pipelines.config.compatibility import refuse_incompatible_config
 from streamboost.pipelines.config.connectors.base import Endpoint
-from streamboost.pipelines.config.durations import RecordAndBatchTime
+from streamboost.pipelines.config.durations import RecordCountAndBatchTime
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.runner.replay import find_missing_batches, journal_entries
@@ -197,7 +197,7 @@ class CheckpointCopier(Observer):
             self._next_sequence = sequence
             self._changed.notify()
 
-    def on_checkpoint(self, now: RecordAndBatchTime, manifest: Mapping[str, Any]) -> None:
+    def on_checkpoint(self, now: RecordCountAndBatchTime, manifest: Mapping[str, Any]) -> None:
         """Schedule a copy of a new checkpoint."""
         self.schedule_copy(manifest["sequence"])
 
@@ -261,7 +261,7 @@ class CheckpointCopier(Observer):
 
     def _record_copy_failure(self, sequence: int, reason: str) -> None:
         self._error = (
-            f"the checkpoint of batch {sequence} is not copied to {self._copies.place}: {reason}"
+            f"the checkpoint of batch {sequence} is not copied to {self._copies.target}: {reason}"
         )
 
 
@@ -328,7 +328,7 @@ def refuse_lost_state(
     if config.commits_to_kafka:
         remedy = "If the journal's topic was deleted, this copy cannot be used"
     raise StateError(
-        f"no batch is committed, but {copies.place} holds a copy of the checkpoint of batch "
+        f"no batch is committed, but {copies.target} holds a copy of the checkpoint of batch "
         f"{known[0]} of {config.name}. {remedy}. To start with an empty state, move "
         f"{copies.file_name(known[0])} and the other copies of {config.name} away"
     )
@@ -382,7 +382,7 @@ def rebuild_state(
     made = "the journal"
     if copy is not None and copies is not None:
         copies.rename_newer_copies(copy.sequence)  # damaged, or of another release
-        made = f"the copy of batch {copy.sequence} in {copies.place}"
+        made = f"the copy of batch {copy.sequence} in {copies.target}"
     _log.warning(
         "%s is rebuilt from %s. Lost: %s",
         state.path,
@@ -415,7 +415,7 @@ def _committed_batch_of_copy(
     if copy is None:
         which = "[pipeline] checkpoint_copy is not set"
         if copies is not None:
-            which = f"{copies.place} contains no readable checkpoint copy"
+            which = f"{copies.target} contains no readable checkpoint copy"
         elif config.sections.pipeline.checkpoint_copy is not None:
             which = (
                 "the copies at [pipeline] checkpoint_copy contain River models as pickles, which "
@@ -440,7 +440,7 @@ def _load_origin_from_journal(transaction: Transaction, copies: CopyStore | None
     if first > 1:
         remedy = "set [pipeline] checkpoint_copy to the location of a copy"
         if copies is not None:
-            remedy = f"put a checkpoint copy into {copies.place}, which has no readable copy"
+            remedy = f"put a checkpoint copy into {copies.target}, which has no readable copy"
         raise GapError(
             f"the journal begins with batch {first}, so that earlier batches cannot be "
             f"replayed: {remedy}"

@@ -13,7 +13,7 @@ from streamboost.errors import ConnectorError, ModelFileError
 from streamboost.pipelines.app.recovery import copy_store_for_rebuild, wait_for_thread
 from streamboost.pipelines.config.connectors.kafka import kafka_cluster
 from streamboost.pipelines.config.connectors.sqlite import SqliteStream
-from streamboost.pipelines.config.durations import RecordAndBatchTime, WindowSize
+from streamboost.pipelines.config.durations import RecordCountAndBatchTime, WindowSize
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.runner.runner import Runner
@@ -73,13 +73,13 @@ class LogRetention(Observer):
         self.source_names = set(sources.values())
         self._positions: dict[int, Mapping[str, Position]] = {}
 
-    def on_checkpoint(self, now: RecordAndBatchTime, manifest: Mapping[str, Any]) -> None:
+    def on_checkpoint(self, now: RecordCountAndBatchTime, manifest: Mapping[str, Any]) -> None:
         """Delete expired messages and entries; log a failure, which the next call retries."""
         try:
             kept = self._checkpoints.sequences
             self._positions = {n: one for n, one in self._positions.items() if n in kept}
             self._positions[manifest["sequence"]] = manifest["positions"]
-            moments = [RecordAndBatchTime(*moment) for moment in self._log.stored_moments(now)]
+            moments = [RecordCountAndBatchTime(*moment) for moment in self._log.stored_moments(now)]
             expired = [one for one in moments if self._retention.has_elapsed(one, now)]
             if not moments or self._should_store_ends(moments[-1], now):
                 self._log.store_end_offsets(now)
@@ -94,14 +94,16 @@ class LogRetention(Observer):
         finally:
             self._log.close()
 
-    def _should_store_ends(self, last: RecordAndBatchTime, now: RecordAndBatchTime) -> bool:
+    def _should_store_ends(
+        self, last: RecordCountAndBatchTime, now: RecordCountAndBatchTime
+    ) -> bool:
         """Return whether 1 / `_MOMENTS` of the retention has passed since the moment `last`."""
         if self._retention.records is not None:
             return (now.records - last.records) * _MOMENTS >= self._retention.records
         passed = now.batch_time_ms - last.batch_time_ms
         return passed * _MOMENTS >= (self._retention.milliseconds or 0)
 
-    def _delete_before(self, moment: RecordAndBatchTime) -> None:
+    def _delete_before(self, moment: RecordCountAndBatchTime) -> None:
         oldest = min(self._checkpoints.sequences, default=0)  # 0: somebody has removed them
         if oldest not in self._positions:  # of an earlier run
             self._positions[oldest] = self._checkpoints.load(oldest)[1]["positions"]
@@ -147,7 +149,7 @@ class JournalRetention(Observer):
         self._request: tuple[int, int, str] | None = None
         self._thread: Thread | None = None
 
-    def on_checkpoint(self, now: RecordAndBatchTime, manifest: Mapping[str, Any]) -> None:
+    def on_checkpoint(self, now: RecordCountAndBatchTime, manifest: Mapping[str, Any]) -> None:
         """Start to delete expired entries. A failure is logged, and a later call tries again."""
         if now.batch_time_ms >= self._due_ms:
             self._request = (now.batch_time_ms, manifest["sequence"], manifest["fingerprint"])

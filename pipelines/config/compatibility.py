@@ -130,7 +130,7 @@ def store_config(config: Config, state: State, *, state_has_begun: bool) -> None
 
 
 def verify_compatibility(config: Config, state: State, *, state_has_begun: bool) -> bool:
-    """Return whether `config` is compatible with `state`, which is only read.
+    """Return whether `config` is compatible with `state`, without changing `state`.
 
     If `config` was loaded without the learner's sections, those of the state are used.
     `state_has_begun` is whether the state has committed batches or checkpoints. Without them, False
@@ -274,7 +274,7 @@ def _parse_or_create_salt(fingerprint: str) -> str:
 
 
 def _load_stored_config(state: State) -> Tables:
-    """Return the stored configuration of the state; an empty dict if missing or invalid."""
+    """Return the sections of the state's stored configuration; {} if missing or invalid."""
     try:
         return tomllib.loads(state.configuration() or "")
     except ValueError:

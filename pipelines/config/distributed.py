@@ -24,7 +24,7 @@ _WINDOW, _EXPIRES = "1m", "1d"
 
 
 def add_distributed_defaults(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sections `tables`; if scoring is distributed, with the defaults for this case."""
+    """Return the sections `tables`; with distributed scoring, with its defaults added."""
     whole = dict(tables)
     pipeline = whole.get("pipeline")
     if not isinstance(pipeline, dict) or pipeline.get("scoring") != "distributed":

@@ -7,13 +7,13 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["PausableClock", "RecordAndBatchTime", "WindowSize"]
+__all__ = ["PausableClock", "RecordCountAndBatchTime", "WindowSize"]
 
 _MILLISECONDS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-class RecordAndBatchTime(NamedTuple):
-    """Number of records so far, with the processing time.
+class RecordCountAndBatchTime(NamedTuple):
+    """Position in a stream: the number of records so far, and the processing time.
 
     This is not the stream time of Kafka Streams, which is an event time."""
 
@@ -50,13 +50,13 @@ class WindowSize:
             return f"{self.records} records"
         return f"{(self.milliseconds or 0) / 1000:g} seconds"
 
-    def has_elapsed(self, since: RecordAndBatchTime, now: RecordAndBatchTime) -> bool:
+    def has_elapsed(self, since: RecordCountAndBatchTime, now: RecordCountAndBatchTime) -> bool:
         """Return whether a window that began at `since` has ended at `now`."""
         if self.records is not None:
             return now.records - since.records >= self.records
         return now.batch_time_ms - since.batch_time_ms >= (self.milliseconds or 0)
 
-    def end_time_ms(self, since: RecordAndBatchTime) -> int | None:
+    def end_time_ms(self, since: RecordCountAndBatchTime) -> int | None:
         """Return the processing time in ms at which a window that began at `since` ends.
 
         Returns None if the window counts records.
@@ -68,32 +68,33 @@ class WindowSize:
 class PausableClock:
     """Clock that pauses while a backlog is read or the pipeline is stopped.
 
-    Windows that this clock measures do not end during a pause. `active_time` is the time without
-    pauses.
+    Windows that this clock measures do not end during a pause. `active_time` is the record count
+    and the processing time without pauses.
     """
 
-    active_time: RecordAndBatchTime
-    advanced_at: RecordAndBatchTime
+    active_time: RecordCountAndBatchTime
+    advanced_at: RecordCountAndBatchTime
     """Time at the newest `advance`, including pauses."""
 
-    def advance(self, now: RecordAndBatchTime, *, records: bool, time: bool) -> None:
+    def advance(self, now: RecordCountAndBatchTime, *, records: bool, time: bool) -> None:
         """Advance to `now`.
 
-        Without `records`, the number of records pauses. Without `time`, the processing time pauses.
+        `records` and `time` are whether the record count and the processing time advance; otherwise
+        they pause.
         """
-        self.active_time = RecordAndBatchTime(
+        self.active_time = RecordCountAndBatchTime(
             self.active_time.records + records * (now.records - self.advanced_at.records),
             self.active_time.batch_time_ms
             + time * (now.batch_time_ms - self.advanced_at.batch_time_ms),
         )
         self.advanced_at = now
 
-    def active_time_at(self, now: RecordAndBatchTime) -> RecordAndBatchTime:
-        """Return the time of an event at `now`, without pauses.
+    def active_time_at(self, now: RecordCountAndBatchTime) -> RecordCountAndBatchTime:
+        """Return the record count and time at `now`, without pauses.
 
         The call must come before `advance(now)`.
         """
-        return RecordAndBatchTime(
+        return RecordCountAndBatchTime(
             self.active_time.records + now.records - self.advanced_at.records,
             self.active_time.batch_time_ms,
         )

@@ -20,7 +20,7 @@ def added_fields(config: Config, known: Schema) -> dict[str, Field]:
 
 
 def configured_output_rules(config: Config, known: Schema) -> dict[str, Any]:
-    """Return the pipeline file's rules for labels and predictions (`changeable_settings`).
+    """Return the settings of labels and predictions that may change (`changeable_settings`).
 
     `known` is the state's schema. Raises ConfigurationError if the classes in the file do not match
     the schema's label type.

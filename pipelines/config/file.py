@@ -129,7 +129,7 @@ class Config:
         return toml.format_sections(self.written)
 
     def tables_with_defaults(self) -> Tables:
-        """Return all sections with defaults and environment values."""
+        """Return all sections, with the defaults of missing keys and the values of variables."""
         return _tables_with_defaults(self.sections, self._core)
 
 

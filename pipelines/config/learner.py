@@ -41,7 +41,8 @@ _BEGUN = {"first": 1_000, "promotion": "better"}
 least `first` labels makes no more errors on new labels."""
 
 
-def _gamble() -> "CommitteeTrainer":
+def _default_gamble_classifier() -> "CommitteeTrainer":
+    """Return a GAMBLE committee with default parameters; imports its module only when called."""
     from streamboost.boosting.reweighting.gamble import GambleClassifier
 
     return GambleClassifier()
@@ -49,7 +50,7 @@ def _gamble() -> "CommitteeTrainer":
 
 KINDS: dict[str, Callable[[], "CommitteeTrainer"]] = {
     "sketch": default_estimator,
-    "gamble": _gamble,
+    "gamble": _default_gamble_classifier,
 }
 STRATEGIES = (*UTILITIES, "all")
 EVERY_LABEL = {"strategy": "random", "budget": 1.0, "audit": 0.0, "mode": "stream"}
@@ -77,7 +78,7 @@ NOT_IN_A_FILE = {
 
 @dataclass(frozen=True, slots=True)
 class LearnerConfig:
-    """Configuration of a learner; `settings` are its sections of a pipeline file, with defaults."""
+    """Configuration of a learner; `settings` are the learner's sections, with defaults."""
 
     label_lags: int
     calibrate: bool
@@ -203,12 +204,12 @@ def check_pool_window(query: QueryConfig, join_window: WindowSize) -> list[Probl
     ]
 
 
-def _build_estimator(kind: str, lags: int, **params: Any) -> Trainable:
+def _build_estimator(kind: str, label_lags: int, **params: Any) -> Trainable:
     estimator = KINDS[kind]()
     estimator.set_params(**params)
     estimator.check_parameters()
-    if lags:  # lagged labels are categories, in the columns before the record's features
-        estimator.set_params(categorical_features=list(range(lags)))
+    if label_lags:  # lagged labels are categories, in the columns before the record's features
+        estimator.set_params(categorical_features=list(range(label_lags)))
     return estimator
 
 

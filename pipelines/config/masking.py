@@ -19,7 +19,7 @@ Mask = Callable[[str], str]
 
 @contextmanager
 def mask_errors(mask: Mask) -> Iterator[None]:
-    """Context manager that masks secrets in the text of StreamBoostErrors from its body."""
+    """Context manager that masks secrets in StreamBoostErrors from its body with `mask`."""
     try:
         yield
     except StreamBoostError as error:

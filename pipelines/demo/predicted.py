@@ -7,7 +7,7 @@ from typing import Any
 
 from streamboost.errors import DataError
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.config.durations import RecordAndBatchTime
+from streamboost.pipelines.config.durations import RecordCountAndBatchTime
 from streamboost.pipelines.demo.compare import LabelledStream, create_pipeline, pipeline_sections
 from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.runner.observers import Observer
@@ -57,7 +57,7 @@ class _PredictionObserver(Observer):
         self.result.right += sum(self._truth[id] == label for id, label in pairs)
         self.result.records += len(effects.records)
 
-    def on_checkpoint(self, now: RecordAndBatchTime, manifest: Mapping[str, Any]) -> None:
+    def on_checkpoint(self, now: RecordCountAndBatchTime, manifest: Mapping[str, Any]) -> None:
         found, evaluation = self.result, manifest["evaluation"]
         found.labels = manifest["ledger"]["answered"]
         found.accuracy = evaluation["since_start"]["committee"]["accuracy"]

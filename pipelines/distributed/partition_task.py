@@ -19,7 +19,7 @@ from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.connectors.messages.values import encode_values_of_records
 from streamboost.errors import ConnectorError
 from streamboost.evaluation.sufficient_stats import UnlabelledSums
-from streamboost.pipelines.config.durations import RecordAndBatchTime, WindowSize
+from streamboost.pipelines.config.durations import RecordCountAndBatchTime, WindowSize
 from streamboost.pipelines.distributed.model_log import ModelSnapshot
 from streamboost.pipelines.distributed.scoring_log import RequestEntry, ScoringLogEntry, ScoringStep
 from streamboost.pipelines.models.recorded import ClassShares, RecordedPredictions, score_recorded
@@ -322,7 +322,7 @@ class PartitionTask:
         some = records.take(rows)
         labels = scored.labels[list(rows)].tolist()
         given = zip(X[list(rows)], labels, some.times, encode_values_of_records(some), strict=True)
-        now = RecordAndBatchTime(0, batch_time_ms)
+        now = RecordCountAndBatchTime(0, batch_time_ms)
         return [HeldRecord(x, now, label, time, values) for x, label, time, values in given]
 
     def _encode_requests(
@@ -334,7 +334,9 @@ class PartitionTask:
         snapshot: ModelSnapshot,
         batch_time_ms: int,
     ) -> list[bytes]:
-        expires = self._settings.expires_after.end_time_ms(RecordAndBatchTime(0, batch_time_ms))
+        expires = self._settings.expires_after.end_time_ms(
+            RecordCountAndBatchTime(0, batch_time_ms)
+        )
         return [
             build_request(
                 id,

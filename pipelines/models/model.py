@@ -148,6 +148,7 @@ class ExternalModel:
 
 
 def _compute_margins(P: np.ndarray) -> np.ndarray:
+    """Return the log-ratio of the two largest probabilities in each row of P (n, K)."""
     if P.shape[1] < 2:
         return np.zeros(len(P))
     best = np.sort(np.maximum(P, _LEAST), axis=1)

@@ -132,7 +132,7 @@ class ExternalModels:
         }
 
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the state: a JSON object for the manifest of a checkpoint, and arrays by name."""
+        """Return the state: a JSON object for a checkpoint's manifest, and a dict of arrays."""
         arrays: Arrays = {}
         judged = {}
         for name, model in self._models_and_transformer_by_name().items():

@@ -1,4 +1,4 @@
-"""Reads the predictions of another system from the records that carry them."""
+"""Predictions of another system, which are read from a field of the records."""
 
 import logging
 import math
@@ -29,7 +29,7 @@ ClassShares = Mapping[Label, float | None]
 
 @dataclass(slots=True)
 class RecordedPredictions:
-    """Reads the prediction of each record: a label, or a map or list of class probabilities.
+    """Reader of another system's predictions: labels, or maps or lists of class probabilities.
 
     Attributes
     ----------
@@ -61,23 +61,27 @@ class RecordedPredictions:
         return [self._parse_and_count(message, schema) for message in messages]
 
     def _parse_and_count(self, message: Message, schema: Schema) -> ClassShares:
+        """Return the probability of each class; None for a label alone, and {} if invalid."""
         try:
-            value = _value_at(decode_json_object(message.payload), self.field)
+            value = _stored_prediction(decode_json_object(message.payload), self.field)
             if value is None:
                 self.n_missing += 1
-                self._warn(self.n_missing, "lack the prediction", "null or absent")
+                self._warn_at_powers_of_ten(self.n_missing, "lack the prediction", "null or absent")
                 return {}
-            found = _probabilities(value, schema)
+            found = _parse_prediction(value, schema)
         except (ValueError, OverflowError, RecursionError) as error:
             self.n_malformed += 1
-            self._warn(self.n_malformed, "have a malformed prediction", str(error))
+            self._warn_at_powers_of_ten(self.n_malformed, "have a malformed prediction", str(error))
             return {}
         self.n_valid += 1
         self.n_labels_alone += None in found.values()
         return found
 
-    def _warn(self, n: int, what: str, reason: str) -> None:
-        """Log the first, the 10th, the 100th, ... record of a kind."""
+    def _warn_at_powers_of_ten(self, n: int, what: str, reason: str) -> None:
+        """Log a warning if `n`, the number of records that `what` describes, is 1, 10, 100, ...
+
+        `reason` is the error of the newest of these records.
+        """
         if 10 ** (len(str(n)) - 1) == n:
             _log.warning(
                 "[model] prediction_field %r: %d records %s; the newest: %.200s",
@@ -89,7 +93,7 @@ class RecordedPredictions:
             )
 
     def to_json(self) -> dict[str, int]:
-        """Return the counts, by name."""
+        """Return the four counts, keyed by attribute name."""
         counts = asdict(self)
         return {name.removeprefix("n_"): n for name, n in counts.items() if name != "field"}
 
@@ -132,8 +136,8 @@ def score_recorded(
     return Scored(labels, labels_to_array(classes), P, margins, version=0)
 
 
-def _value_at(record: Mapping[str, Any], field: str) -> Any:
-    """Return the value at `field`, or a map of the columns `field`.CLASS; None if absent or empty.
+def _stored_prediction(record: Mapping[str, Any], field: str) -> Any:
+    """Return the value of `field`, or a dict of the columns `field`.CLASS; None if absent or empty.
 
     Columns of a table have dotted names.
     """
@@ -144,8 +148,8 @@ def _value_at(record: Mapping[str, Any], field: str) -> Any:
     return None if value in ("", {}, []) else value
 
 
-def _probabilities(value: Any, schema: Schema) -> ClassShares:
-    """Return the probabilities by class in a prediction; None for a label alone.
+def _parse_prediction(value: Any, schema: Schema) -> ClassShares:
+    """Parse a prediction; return the probability of each class, or None for a label alone.
 
     Raises ValueError if the prediction is malformed.
     """
@@ -154,17 +158,17 @@ def _probabilities(value: Any, schema: Schema) -> ClassShares:
             raise ValueError(f"{len(value)} probabilities for {len(schema.classes)} classes")
         value = dict(zip(schema.classes, value, strict=False))
     elif not isinstance(value, dict):
-        return {_as_class(value, schema): None}
+        return {_parse_class(value, schema): None}
     found: dict[Label, float] = {}
     for name, p in value.items():
-        label = _as_class(name, schema)
-        found[label] = found.get(label, 0.0) + _as_probability(p)
+        label = _parse_class(name, schema)
+        found[label] = found.get(label, 0.0) + _parse_probability(p)
     if not 0.0 < sum(found.values()) < math.inf:
         raise ValueError("the probabilities have no positive sum")
     return found
 
 
-def _as_class(value: Any, schema: Schema) -> Label:
+def _parse_class(value: Any, schema: Schema) -> Label:
     label, _ = convert_label(value, schema.label_kind)
     label = normalize_label(label)[0] if isinstance(label, str) else label
     if label is None or label not in schema.classes:
@@ -172,7 +176,7 @@ def _as_class(value: Any, schema: Schema) -> Label:
     return label
 
 
-def _as_probability(value: Any) -> float:
+def _parse_probability(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"{value!r} is no probability")
     p = float(value)

@@ -55,7 +55,7 @@ class Transformer:
 
     Parameters
     ----------
-    made : the initial transformer
+    river_transformer : the initial transformer
 
     Attributes
     ----------
@@ -63,9 +63,9 @@ class Transformer:
         learned
     """
 
-    def __init__(self, made: RiverTransformer) -> None:
+    def __init__(self, river_transformer: RiverTransformer) -> None:
         self.failures = 0
-        self._made = made
+        self._river_transformer = river_transformer
         self._kept: deque[tuple[bytes, Label | bool]] = deque(maxlen=_KEPT)
 
     def transform(self, x: Document, time: Time = None) -> Document:
@@ -75,8 +75,8 @@ class Transformer:
         """
         record_time = to_datetime(time)
         try:
-            _train_parts(self._made, x, record_time, (), has_label=False)
-            return _record_to_json(self._made.transform_one(x))
+            _train_parts(self._river_transformer, x, record_time, (), has_label=False)
+            return _record_to_json(self._river_transformer.transform_one(x))
         except Exception as error:  # third-party code may raise any error
             self._count_and_log_failure("transform", error)
             return {}
@@ -110,7 +110,7 @@ class Transformer:
             "kept": [[whole.decode(), label] for whole, label in self._kept],
             "failures": self.failures,
         }
-        blob = np.frombuffer(pickle.dumps(self._made), dtype=np.uint8)
+        blob = np.frombuffer(pickle.dumps(self._river_transformer), dtype=np.uint8)
         return {"pickle": blob, "about": pack_json(about)}
 
     def restore(self, arrays: Arrays, *, relearn: bool) -> None:
@@ -123,7 +123,7 @@ class Transformer:
         kept = [(whole.encode(), label) for whole, label in about["kept"]]
         if not relearn:
             self._kept.extend(kept)
-            self._made = pickle.loads(arrays["pickle"].tobytes())
+            self._river_transformer = pickle.loads(arrays["pickle"].tobytes())
             return
         for whole, label in kept:
             self.transform(*msgspec.json.decode(whole))
@@ -131,13 +131,13 @@ class Transformer:
 
     def _train_supervised_parts(self, x: Document, time: Time, label: Label | bool) -> None:
         try:
-            _train_parts(self._made, x, to_datetime(time), (label,), has_label=True)
+            _train_parts(self._river_transformer, x, to_datetime(time), (label,), has_label=True)
         except Exception as error:  # third-party code may raise any error
             self._count_and_log_failure("learn", error)
 
     def _count_and_log_failure(self, action: str, error: Exception) -> None:
         if not self.failures:
-            name = type(self._made).__name__
+            name = type(self._river_transformer).__name__
             _log.warning(
                 "%s cannot %s a record (further ones are counted)",
                 name,

@@ -178,7 +178,7 @@ class HealthServer:
         address = HealthServerAddress(address) if isinstance(address, int) else address
         handler = type(
             "Handler",
-            (_Handler,),
+            (_HealthRequestHandler,),
             {
                 "token": f"Bearer {token}".encode(),
                 "ready": staticmethod(ready),
@@ -203,7 +203,7 @@ class HealthServer:
         self._thread.join()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _HealthRequestHandler(BaseHTTPRequestHandler):
     token: bytes
     ready: Callable[[], bool]
     metrics: Callable[[], bytes]

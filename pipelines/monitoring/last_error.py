@@ -15,7 +15,7 @@ __all__ = ["ErrorRecord", "LastErrorFile", "read_last_error"]
 
 
 class ErrorRecord(msgspec.Struct, frozen=True):
-    """Error text with its time (UTC, ISO 8601) and the sequence of the newest batch."""
+    """Error text with its time (UTC, ISO 8601) and the number of the newest batch."""
 
     time: str
     sequence: int
@@ -29,7 +29,7 @@ class LastErrorFile(Observer):
     ----------
     path : the file
     mask : removes secrets from a text
-    sequence : returns the sequence of the newest batch
+    sequence : returns the number of the newest batch
     """
 
     def __init__(self, path: Path, mask: Callable[[str], str], sequence: Callable[[], int]) -> None:

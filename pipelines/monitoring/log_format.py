@@ -40,7 +40,7 @@ def configure_logging(*, as_json: bool, process_name: str = "") -> "logging.Stre
 
 
 def text_formatter(prefix: str = "") -> logging.Formatter:
-    """Return a formatter with time, level and batch sequence; `prefix` begins each line.
+    """Return a formatter with time, level and batch number; `prefix` begins each line.
 
     >>> record = logging.LogRecord("x", logging.INFO, "", 0, "trained", (), None)
     >>> text_formatter().format(record)
@@ -64,7 +64,7 @@ class EscapingFormatter(logging.Formatter):
 
 
 class _TextFormatter(EscapingFormatter):
-    """Text formatter with time, level and batch sequence."""
+    """Text formatter; each line has time, level and batch number, after a prefix if given."""
 
     def __init__(self, prefix: str) -> None:
         super().__init__(_TEXT, defaults={"sequence": 0})
@@ -76,7 +76,7 @@ class _TextFormatter(EscapingFormatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """JSON formatter: time, level, sequence, logger, event and message; `trace` of an error.
+    """JSON formatter: time, level, sequence, logger, event, message, and `trace` (a traceback).
 
     The event is a name that stays the same when the message changes.
 
@@ -106,7 +106,7 @@ class JsonFormatter(logging.Formatter):
 
 @contextmanager
 def add_sequence_to_log(sequence: Callable[[], int]) -> Iterator[None]:
-    """Context manager that sets `sequence`, the current batch, in all log records.
+    """Context manager that adds the batch number, returned by `sequence`, to all log records.
 
     The log records are those of the root logger's handlers.
     """

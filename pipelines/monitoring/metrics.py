@@ -67,10 +67,10 @@ class Metrics(Observer):
     monotonic seconds.
     """
 
-    def __init__(self, loop: Runner, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, runner: Runner, clock: Callable[[], float] = time.monotonic) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)  # CPU time, memory, open files; on Linux
-        self._loop = loop
+        self._runner = runner
         self._clock = clock
         self._is_stale = True
         self._judged = -math.inf
@@ -220,7 +220,7 @@ class Metrics(Observer):
         if not self.is_work_due:
             return
         self._is_stale, self._judged = False, self._clock()
-        since_start, report = self._loop.pipeline.learner.evaluation.both_reports()
+        since_start, report = self._runner.pipeline.learner.evaluation.both_reports()
         differences = accuracy_drop(since_start, report), report.gain_alone
         for gauges, estimate in zip((self._drop, self._gain), differences, strict=True):
             for gauge, value in zip(gauges, _value_and_bounds(estimate), strict=True):
@@ -241,7 +241,7 @@ class Metrics(Observer):
 
     def expose(self) -> bytes:
         """Update the gauges; return all metrics in Prometheus' text format."""
-        loop, backlog = self._loop, self._loop.backlog
+        loop, backlog = self._runner, self._runner.backlog
         for gauge, values in ((self._lag, backlog.lag), (self._margin, backlog.margin)):
             for source, value in list(values.items()):
                 gauge.labels(source).set(value)
@@ -297,8 +297,8 @@ def _value_and_bounds(estimate: Estimate | None) -> tuple[float, float, float]:
     return (estimate.value, estimate.low, estimate.high) if estimate else (math.nan,) * 3
 
 
-def _log_size(checkpoints: Checkpoints | None) -> int:
-    """Return the size of the log in the folder of the checkpoints, in bytes."""
+def _log_size_bytes(checkpoints: Checkpoints | None) -> int:
+    """Return the size in bytes of the SQLite log in the state folder of `checkpoints`."""
     if checkpoints is None:
         return 0
     log, size = checkpoints.folder.parent / LOG, 0
@@ -370,7 +370,7 @@ _READ: dict[str, tuple[str, Callable[[Runner, Numbers], float]]] = {
     ),
     "log_bytes": (
         "Size of the SQLite log in the state folder, with its write-ahead log.",
-        lambda loop, numbers: _log_size(loop.checkpoints),
+        lambda loop, numbers: _log_size_bytes(loop.checkpoints),
     ),
     "disk_free_bytes": (
         "Free space on the disk of the state folder; NaN: unknown.",

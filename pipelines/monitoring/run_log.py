@@ -85,7 +85,7 @@ class RunLog(Observer):
                 "batch %d: %s; trained %s, committee version %d",
                 self.sequence,
                 self._totals_text(),
-                _times_text(self.trainings),
+                _repetition_text(self.trainings),
                 version,
                 extra={"event": "progress"},
             )
@@ -140,7 +140,7 @@ class RunLog(Observer):
         )
 
     def unusable_input_warning(self, *, is_complete: bool) -> str | None:
-        """Return a warning if a finished run could use none of its records or labels, else None.
+        """Return a warning if a finished run could use none of its records, or none of its labels.
 
         `is_complete` is whether the run has read all input, so that no record will arrive for a
         waiting label. Without input, or after batches of an earlier run, the result is None.
@@ -198,5 +198,5 @@ def _count_text(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
-def _times_text(n: int) -> str:
+def _repetition_text(n: int) -> str:
     return "once" if n == 1 else f"{n:,} times"

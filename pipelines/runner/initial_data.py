@@ -19,7 +19,7 @@ from streamboost.errors import ConfigurationError
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Training
 from streamboost.learner.trainer import Trainer
-from streamboost.pipelines.config.durations import RecordAndBatchTime
+from streamboost.pipelines.config.durations import RecordCountAndBatchTime
 from streamboost.pipelines.runner.label_join import LabelledBatch
 from streamboost.pipelines.runner.label_mapping import LabelMapping
 from streamboost.pipelines.runner.record_window import HeldRecord
@@ -54,7 +54,7 @@ class InitialData:
         self,
         labelled_batch: LabelledBatch,
         learner: StreamLearner,
-        arrival_time: RecordAndBatchTime,
+        arrival_time: RecordCountAndBatchTime,
     ) -> None:
         """Append the records to `labelled_batch`, which `learner` learns in this step."""
         mixed = learner.features is not None  # the learner encodes their rows later

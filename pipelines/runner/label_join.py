@@ -59,7 +59,11 @@ from streamboost.connectors.messages.values import (
 from streamboost.learner.labelled_rows import Vote, VoteHistory
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Training
-from streamboost.pipelines.config.durations import PausableClock, RecordAndBatchTime, WindowSize
+from streamboost.pipelines.config.durations import (
+    PausableClock,
+    RecordCountAndBatchTime,
+    WindowSize,
+)
 from streamboost.pipelines.runner.label_mapping import Restored
 from streamboost.pipelines.runner.record_window import HeldRecord, Label, RecordWindow
 from streamboost.pipelines.state.journal import JOINED
@@ -240,7 +244,7 @@ class LabelledBatch:
 class EvictedRecord(NamedTuple):
     """Entry for a record evicted at time `since`: its label, and whether its request expired."""
 
-    since: RecordAndBatchTime
+    since: RecordCountAndBatchTime
     label: Label | None
     expired: bool
 
@@ -253,16 +257,16 @@ class OpenRequest(NamedTuple):
     names the annotators who must not answer.
     """
 
-    since: RecordAndBatchTime
+    since: RecordCountAndBatchTime
     propensity: float
-    asked: RecordAndBatchTime
+    asked: RecordCountAndBatchTime
     excluded_annotators: Sequence[str] | None = None
 
 
 class PendingLabel(NamedTuple):
     """Label that has waited since time `since` for the record `id`; `source` is its annotator."""
 
-    since: RecordAndBatchTime
+    since: RecordCountAndBatchTime
     id: str
     label: Label
     source: str | None = None
@@ -273,7 +277,7 @@ class PendingLabels:
 
     >>> waiting = PendingLabels()
     >>> for label in ("grass", "sky"):
-    ...     waiting.add(PendingLabel(RecordAndBatchTime(0, 0), "a", label))
+    ...     waiting.add(PendingLabel(RecordCountAndBatchTime(0, 0), "a", label))
     >>> len(waiting), [one.label for one in waiting.pop("a")], "a" in waiting
     (2, ['grass', 'sky'], False)
     """
@@ -309,7 +313,7 @@ class PendingLabels:
         """Remove and return the pending labels of a record, the oldest first."""
         return [self._labels.pop(number) for number in self._numbers.pop(id, [])]
 
-    def expire(self, max_age: WindowSize, now: RecordAndBatchTime, at_least: int = 0) -> int:
+    def expire(self, max_age: WindowSize, now: RecordCountAndBatchTime, at_least: int = 0) -> int:
         """Drop the labels older than `max_age`, and return the number of dropped labels.
 
         The `at_least` oldest labels are dropped whatever their age.
@@ -324,7 +328,7 @@ class PendingLabels:
 
 
 def expired_keys(
-    table: Mapping[Any, Any], max_age: WindowSize, now: RecordAndBatchTime
+    table: Mapping[Any, Any], max_age: WindowSize, now: RecordCountAndBatchTime
 ) -> list[Any]:
     """Return the keys of the entries in `table` that are older than `max_age`, oldest first.
 
@@ -358,7 +362,7 @@ class LabelJoin:
         self.window = window
         self.expires_after = expires_after
         self.counts = JoinCounts()
-        self._now = RecordAndBatchTime(0, 0)
+        self._now = RecordCountAndBatchTime(0, 0)
         self._window = RecordWindow(n_features)
         self._retained_for_request: dict[str, HeldRecord] = {}
         self._requests: dict[str, OpenRequest] = {}
@@ -371,14 +375,16 @@ class LabelJoin:
         self._for_labels = PausableClock(self._now, self._now)
 
     @property
-    def now(self) -> RecordAndBatchTime:
+    def now(self) -> RecordCountAndBatchTime:
         """Number of records so far, and time of the newest batch."""
         return self._now
 
     @property
-    def _eviction_time(self) -> RecordAndBatchTime:
+    def _eviction_time(self) -> RecordCountAndBatchTime:
         """Time for evictions: number of records, and batch time without expiry pauses."""
-        return RecordAndBatchTime(self._now.records, self._for_labels.active_time.batch_time_ms)
+        return RecordCountAndBatchTime(
+            self._now.records, self._for_labels.active_time.batch_time_ms
+        )
 
     @property
     def has_room_for_labels(self) -> bool:
@@ -406,7 +412,7 @@ class LabelJoin:
         since the previous batch. `resumed` marks the first batch of a run: the downtime before that
         batch does not count.
         """
-        self._now = RecordAndBatchTime(self.counts.records, batch_time_ms)
+        self._now = RecordCountAndBatchTime(self.counts.records, batch_time_ms)
         for lived, is_counted in (
             (self._for_records, "records" in caught_up),
             (self._for_labels, len(caught_up) == len(JOINED)),
@@ -523,7 +529,7 @@ class LabelJoin:
         """
         self._window.add(ids, X, predicted_labels, self._eviction_time, times, values)
         self.counts.records += len(ids)
-        self._now = RecordAndBatchTime(self.counts.records, self._now.batch_time_ms)
+        self._now = RecordCountAndBatchTime(self.counts.records, self._now.batch_time_ms)
         for id, p in zip(requested_ids, propensity, strict=True):
             self._requests[id] = OpenRequest(
                 self._for_labels.active_time_at(self._now), float(p), self._now
@@ -860,32 +866,37 @@ class LabelJoin:
         """Restore the state that `to_arrays` returned."""
         state = unpack_json(arrays["state"])
         self.counts = JoinCounts(**state["counts"])
-        self._now = RecordAndBatchTime(*state["now"])
+        self._now = RecordCountAndBatchTime(*state["now"])
         n = len(arrays["window"])
         values = values_from_arrays(arrays, n + len(state["pinned"]))
         self._window = RecordWindow.restore(state["window"], arrays["window"], values[:n])
         self._retained_for_request = {
-            id: HeldRecord(x, RecordAndBatchTime(*arrived), predicted, time, held)
+            id: HeldRecord(x, RecordCountAndBatchTime(*arrived), predicted, time, held)
             for (id, arrived, predicted, time), x, held in zip(
                 state["pinned"], arrays["pinned"], values[n:], strict=True
             )
         }
-        self._last_match = RecordAndBatchTime(*state["met"])
+        self._last_match = RecordCountAndBatchTime(*state["met"])
         self._for_records, self._for_labels = (
-            PausableClock(*(RecordAndBatchTime(*moment) for moment in lived))
+            PausableClock(*(RecordCountAndBatchTime(*moment) for moment in lived))
             for lived in state["lived"]
         )
         self._requests = {
             id: OpenRequest(
-                RecordAndBatchTime(*at), p, RecordAndBatchTime(*asked), excluded_annotators
+                RecordCountAndBatchTime(*at),
+                p,
+                RecordCountAndBatchTime(*asked),
+                excluded_annotators,
             )
             for id, at, p, asked, excluded_annotators in state["requests"]
         }
         self._known_labels = dict(state["answers"])
         self._expired_requests = set(state["lapsed"])
         self._evicted = {
-            id: EvictedRecord(RecordAndBatchTime(*at), *rest) for id, at, *rest in state["gone"]
+            id: EvictedRecord(RecordCountAndBatchTime(*at), *rest)
+            for id, at, *rest in state["gone"]
         }
         self._pending_labels = PendingLabels(
-            PendingLabel(RecordAndBatchTime(*at), id, *rest) for id, at, *rest in state["waiting"]
+            PendingLabel(RecordCountAndBatchTime(*at), id, *rest)
+            for id, at, *rest in state["waiting"]
         )

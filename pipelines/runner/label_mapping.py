@@ -9,7 +9,7 @@ from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.errors import StateError
 from streamboost.learner.labelled_rows import VoteHistory
 from streamboost.pipelines.state.commands import Command
-from streamboost.pipelines.state.naming import refuse_unmerged_class, to_label
+from streamboost.pipelines.state.naming import refuse_class_not_merged, to_label
 
 __all__ = ["LabelMapping", "Restored"]
 
@@ -81,7 +81,7 @@ class LabelMapping:
         assert command.label is not None
         label = to_label(command.label, label_type)
         if command.command == "unmerge":
-            refuse_unmerged_class(label, self._merged_into)
+            refuse_class_not_merged(label, self._merged_into)
             return label, label
         if command.command == "merge" and label in self._merged_into:  # old labels would not move
             raise StateError(

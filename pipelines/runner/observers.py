@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from streamboost.pipelines.config.durations import RecordAndBatchTime
+from streamboost.pipelines.config.durations import RecordCountAndBatchTime
 from streamboost.pipelines.runner.batch import StepResult
 
 __all__ = ["Observer", "StageTimer"]
@@ -20,7 +20,7 @@ class Observer:
     def on_commit(self, effects: StepResult) -> None:
         """Handle the result of a batch after its commit."""
 
-    def on_checkpoint(self, now: RecordAndBatchTime, manifest: Mapping[str, Any]) -> None:
+    def on_checkpoint(self, now: RecordCountAndBatchTime, manifest: Mapping[str, Any]) -> None:
         """Handle a durable checkpoint, which was taken at `now`."""
 
     def on_replay(self, effects: StepResult) -> None:

@@ -29,7 +29,7 @@ from streamboost.learner.label_quality import RelabelRequests
 from streamboost.learner.labelled_rows import VoteHistory
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Training
-from streamboost.pipelines.config.durations import RecordAndBatchTime
+from streamboost.pipelines.config.durations import RecordCountAndBatchTime
 from streamboost.pipelines.models.models import ExternalModels
 from streamboost.pipelines.models.recorded import RecordedPredictions
 from streamboost.pipelines.runner.batch import (
@@ -523,7 +523,7 @@ class Pipeline:
         known.append_to(
             labelled_batch,
             self.learner,
-            RecordAndBatchTime(self.join.counts.records, inputs.batch_time_ms),
+            RecordCountAndBatchTime(self.join.counts.records, inputs.batch_time_ms),
         )
         self.initial_labels += len(known.ids)
         return unusable

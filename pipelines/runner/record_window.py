@@ -8,7 +8,7 @@ import numpy as np
 from streamboost.checks import Label, pad_missing_columns
 from streamboost.connectors.base import MessageMetadata
 from streamboost.connectors.messages.outgoing import Time
-from streamboost.pipelines.config.durations import RecordAndBatchTime, WindowSize
+from streamboost.pipelines.config.durations import RecordCountAndBatchTime, WindowSize
 
 __all__ = [
     "HeldRecord",
@@ -26,7 +26,7 @@ class HeldRecord(NamedTuple):
     """Record as it arrived, with the prediction made on arrival and the record's timestamp."""
 
     x: np.ndarray
-    arrival_time: RecordAndBatchTime
+    arrival_time: RecordCountAndBatchTime
     predicted_label: Label | None
     time: Time = None
     values: bytes | None = None
@@ -107,7 +107,7 @@ class RecordWindow:
         ids: Sequence[str],
         X: np.ndarray,
         predicted_labels: Sequence[Label | None],
-        now: RecordAndBatchTime,
+        now: RecordCountAndBatchTime,
         times: Sequence[Time] | None = None,
         values: Sequence[bytes | None] | None = None,
     ) -> None:
@@ -126,7 +126,7 @@ class RecordWindow:
         """Store the metadata of messages, keyed by record id."""
         self._metadata |= metadata
 
-    def evict(self, max_age: WindowSize, now: RecordAndBatchTime) -> Iterator[str]:
+    def evict(self, max_age: WindowSize, now: RecordCountAndBatchTime) -> Iterator[str]:
         """Evict the records that are as old as `max_age`, oldest first; yield their ids.
 
         A record is removed after the caller has processed its id.
@@ -137,7 +137,7 @@ class RecordWindow:
             self._metadata.pop(id, None)
             self._start += 1
 
-    def _n_expired(self, max_age: WindowSize, now: RecordAndBatchTime) -> int:
+    def _n_expired(self, max_age: WindowSize, now: RecordCountAndBatchTime) -> int:
         """Return the number of records that are as old as `max_age`; these are the oldest."""
         live = slice(self._start, self._end)
         began, end = self._batch_times[live], now.batch_time_ms - (max_age.milliseconds or 0)
@@ -192,7 +192,7 @@ class RecordWindow:
 
     def _record_in_row(self, row: int) -> HeldRecord:
         x, values = self._X[row].copy(), self._values[row]
-        arrived = RecordAndBatchTime(int(self._records[row]), int(self._batch_times[row]))
+        arrived = RecordCountAndBatchTime(int(self._records[row]), int(self._batch_times[row]))
         carried = self._metadata.get(self._ids[row], _NOTHING_CARRIED)
         return HeldRecord(x, arrived, self._predicted[row], self._times[row], values, carried)
 

@@ -29,7 +29,7 @@ class Checkpoints:
 
     @property
     def sequences(self) -> list[int]:
-        """Sequence numbers of the batches with a checkpoint, the newest first."""
+        """Numbers of the batches that have a checkpoint, the newest first."""
         if not self.folder.is_dir():
             return []
         names = [path.name for path in self.folder.iterdir()]
@@ -49,7 +49,7 @@ class Checkpoints:
             unfinished.unlink(missing_ok=True)
 
     def save_bytes(self, sequence: int, blob: bytes) -> None:
-        """Write `blob`, the content of a copied checkpoint, as the file of batch `sequence`."""
+        """Write the checkpoint of batch `sequence`; `blob` is the content of a checkpoint file."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_bytes(self.path(sequence), blob)
 

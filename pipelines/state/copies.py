@@ -47,7 +47,7 @@ class CheckpointCopy:
 
     @property
     def sequence(self) -> int:
-        """Sequence number of the checkpoint's batch."""
+        """Number of the checkpoint's batch."""
         return int(self.manifest["sequence"])
 
     def encode(self) -> bytes:
@@ -67,9 +67,9 @@ class CheckpointCopy:
 
 
 class CopyTarget(Protocol):
-    """Interface of a storage for copies. Each method raises ConnectorError if it fails."""
+    """Interface of a storage for the files of copies; methods raise ConnectorError on failure."""
 
-    def names(self) -> list[str]:
+    def file_names(self) -> list[str]:
         """Return the names of the files; an empty list if the storage does not exist yet."""
 
     def read(self, name: str) -> bytes:
@@ -91,7 +91,7 @@ class FolderTarget:
     def __str__(self) -> str:
         return str(self.path)
 
-    def names(self) -> list[str]:
+    def file_names(self) -> list[str]:
         """Return the names of the files, including unfinished ones."""
         with _errors_as_connector_error(self):
             return [file.name for file in self.path.iterdir()] if self.path.exists() else []
@@ -133,7 +133,7 @@ class RemoteTarget:
     def __str__(self) -> str:
         return self.address
 
-    def names(self) -> list[str]:
+    def file_names(self) -> list[str]:
         """Return the names of the files."""
         with self._open_file_system() as (system, root):
             system.invalidate_cache()
@@ -190,37 +190,37 @@ def _errors_as_connector_error(target: CopyTarget) -> Iterator[None]:
 class CopyStore:
     """Store of copies of the newest checkpoints of one pipeline.
 
-    `place` is the storage, which several pipelines may share. `name` is the pipeline's name, with
+    `target` is the storage, which several pipelines may share. `name` is the pipeline's name, with
     which the file names begin.
     """
 
-    def __init__(self, place: CopyTarget, name: str) -> None:
-        self.place = place
+    def __init__(self, target: CopyTarget, name: str) -> None:
+        self.target = target
         self._name = name
         self._pattern = re.compile(rf"{re.escape(name)}\.(\d{{10}})\.copy")
         self._unfinished = re.compile(rf"\.{re.escape(name)}\.\d{{10}}\.copy\.\d+")
 
     @property
     def sequences(self) -> list[int]:
-        """Sequence numbers of the batches with a copy, the newest first."""
-        found = (self._pattern.fullmatch(name) for name in self.place.names())
+        """Numbers of the batches whose checkpoint has a copy, the newest first."""
+        found = (self._pattern.fullmatch(name) for name in self.target.file_names())
         return sorted((int(match[1]) for match in found if match), reverse=True)
 
     def write(self, copy: CheckpointCopy) -> None:
         """Write a copy, then remove old copies, and unfinished files of killed processes."""
-        self.place.write(self.file_name(copy.sequence), copy.encode())
+        self.target.write(self.file_name(copy.sequence), copy.encode())
         for sequence in self.sequences[KEPT:]:
-            self.place.remove(self.file_name(sequence))
-        for name in self.place.names():
+            self.target.remove(self.file_name(sequence))
+        for name in self.target.file_names():
             if self._unfinished.fullmatch(name):
-                self.place.remove(name)
+                self.target.remove(name)
 
     def newest(self) -> CheckpointCopy | None:
         """Return the newest undamaged copy, or None; damaged copies are skipped with a warning."""
         for sequence in self.sequences:
             name = self.file_name(sequence)
             try:
-                return CheckpointCopy.decode(f"{self.place}/{name}", self.place.read(name))
+                return CheckpointCopy.decode(f"{self.target}/{name}", self.target.read(name))
             except ModelFileError as error:
                 _log.warning(
                     "a damaged copy is skipped: %s", error, extra={"event": "copy_damaged"}
@@ -232,10 +232,10 @@ class CopyStore:
         for newer in self.sequences:
             if newer > sequence:
                 with suppress(ModelFileError):  # unreadable copies keep their name
-                    self.place.write(
-                        f"{self.file_name(newer)}.unread", self.place.read(self.file_name(newer))
+                    self.target.write(
+                        f"{self.file_name(newer)}.unread", self.target.read(self.file_name(newer))
                     )
-                    self.place.remove(self.file_name(newer))
+                    self.target.remove(self.file_name(newer))
 
     def file_name(self, sequence: int) -> str:
         """Return the file name of the copy of a batch's checkpoint."""

@@ -163,8 +163,8 @@ class State:
         """Write the files that a run needs to continue into an empty state folder.
 
         These are the schema and fingerprint of `origin` (`JournalEntry.origin`), and the checkpoint
-        and committees of `copy`.
-        The fingerprint is written last, so that an interrupted restoration is detected.
+        and committees of `copy`; None: no checkpoint. The fingerprint is written last, so that an
+        interrupted restoration is detected.
         """
         with self.translate_errors():
             if copy is not None:

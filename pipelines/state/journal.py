@@ -19,7 +19,7 @@ Ranges = dict[str, dict[str, tuple[int, int]]]
 
 
 class JournalExtras(msgspec.Struct, omit_defaults=True):
-    """Fields of the next journal entry for changes that do not come from messages of its batch."""
+    """Additional fields of the next journal entry, for changes that its messages do not make."""
 
     environment: dict[str, str] | None = None
     gap: tuple[int, int] | None = None

@@ -20,11 +20,11 @@ from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.versions import CommitteeStore
 
 __all__ = [
+    "refuse_class_not_merged",
     "refuse_unconfirmed_class",
     "refuse_unknown_annotator",
     "refuse_unknown_class",
     "refuse_unknown_names",
-    "refuse_unmerged_class",
     "to_label",
 ]
 
@@ -109,8 +109,8 @@ def refuse_unknown_annotator(name: str, known: Collection[str]) -> None:
     raise StateError(f"there are no labels of the annotator {name!r}{hint}")
 
 
-def refuse_unmerged_class(label: Label, merged_classes: Collection[Label]) -> None:
-    """Raise StateError if `label` is not in `merged_classes`, which were merged into others."""
+def refuse_class_not_merged(label: Label, merged_classes: Collection[Label]) -> None:
+    """Raise StateError if class `label` was not merged into another (`merged_classes`)."""
     if label not in merged_classes:
         names = (
             f"{_list_classes(merged_classes)} {'are' if len(merged_classes) > 1 else 'is'}"
@@ -143,7 +143,7 @@ def refuse_unknown_names(
     if known is None or kind not in get_args(LabelKind):
         return
     if command.command == "unmerge" and command.label is not None:
-        refuse_unmerged_class(to_label(command.label, kind), learner["merged_classes"])
+        refuse_class_not_merged(to_label(command.label, kind), learner["merged_classes"])
     elif command.label is not None:
         refuse_unknown_class(to_label(command.label, kind), known)
     for name in command.possible_new_classes:

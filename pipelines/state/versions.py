@@ -14,7 +14,7 @@ __all__ = ["CommitteeStore"]
 
 
 class CommitteeStore:
-    """Store of the newest committees by version: active, formerly active, or challengers.
+    """Store of the newest committees, keyed by version; they are or were active, or challengers.
 
     Committees are first kept in memory. `write` saves them as ``NNNNNNNN.safetensors`` in `folder`,
     which `Committee.load` reads. `write` is called with each checkpoint. After a crash, a replay
@@ -23,30 +23,30 @@ class CommitteeStore:
     Parameters
     ----------
     folder : folder of the files; None: keep all in memory
-    most : number of versions that are kept
+    max_versions : number of versions that are kept
     """
 
-    def __init__(self, folder: Path | None, most: int) -> None:
+    def __init__(self, folder: Path | None, max_versions: int) -> None:
         self._folder = folder
-        self._most = most
+        self._max_versions = max_versions
         self._held: dict[int, Committee] = {}
         self._written = set(self._find_saved_versions())
 
     @property
     def version_numbers(self) -> list[int]:
         """Numbers of the stored versions, the oldest first."""
-        return sorted(self._held.keys() | self._written)[-self._most :]
+        return sorted(self._held.keys() | self._written)[-self._max_versions :]
 
     def add(self, committees: "Iterable[Committee | None]") -> None:
-        """Add the committees that are not None; keep only the newest `most` versions in memory."""
+        """Add the committees that are not None; keep only the newest `max_versions` in memory."""
         for committee in committees:
             if committee is not None:
                 self._held[committee.version] = committee
-        for version in sorted(self._held)[: -self._most]:
+        for version in sorted(self._held)[: -self._max_versions]:
             del self._held[version]
 
     def load_into_memory(self, version: int) -> None:
-        """Load `version` into memory, so that ``versions[version]`` returns the committee.
+        """Load `version` into memory, so that ``store[version]`` returns the committee.
 
         Raises StateError if the version is not stored.
         Raises ModelFileError if its file is damaged.
@@ -68,7 +68,7 @@ class CommitteeStore:
         return self._held[version]
 
     def write(self) -> None:
-        """Save the versions that have no file yet, and delete the files of old versions."""
+        """Save the committees that have no file yet, and delete the files of old versions."""
         if self._folder is None:
             return
         self._folder.mkdir(exist_ok=True)
@@ -79,7 +79,7 @@ class CommitteeStore:
                 self._held[version].save(self._path_of_version(self._folder, version))
                 self._written.add(version)
         # Older checkpoints need the versions that were the newest at their time.
-        for version in sorted(self._written)[: -self._most * KEPT]:
+        for version in sorted(self._written)[: -self._max_versions * KEPT]:
             self._path_of_version(self._folder, version).unlink(missing_ok=True)
             self._written.discard(version)
 

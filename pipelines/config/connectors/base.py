@@ -96,7 +96,7 @@ class StreamLocation(NamedTuple):
 
 
 class Endpoint(Section):
-    """Section that names the location of messages."""
+    """Base class of sections that name the location of messages: inputs and outputs."""
 
     connector: str
 
@@ -125,7 +125,7 @@ class LabelFieldNames(Section):
 
 
 class Input(Endpoint):
-    """Section of an input.
+    """Base class of the sections of inputs: records and labels.
 
     Attributes
     ----------
@@ -166,7 +166,8 @@ class Input(Endpoint):
     ) -> Source:
         """Return the source of labels.
 
-        An oracle labels the messages of `outputs`, and may wait for later messages of `records`."""
+        An oracle returns labels for the messages of `outputs`, and may delay them until later
+        messages of `records` are read."""
         return self.create_source(context)
 
     def oracle_summary(self, context: ConnectorContext) -> str | None:
@@ -182,7 +183,7 @@ class Input(Endpoint):
 
 
 class Output(Endpoint):
-    """Section of an output."""
+    """Base class of the sections of outputs: predictions, requests and dead letters."""
 
     @abstractmethod
     def check_access(self, context: ConnectorContext) -> str:

@@ -9,13 +9,13 @@ __all__ = ["CONNECTOR", "InlineLabels"]
 
 
 class InlineLabels(Input):
-    """Messages of [source] with a label, for an earlier record or for the record itself."""
+    """Labels in messages of [source]: of an earlier record, or of the message's own record."""
 
     connector: Literal["inline"]
 
     @property
     def read_only_reason(self) -> str:
-        """Reason why labels cannot be appended to this section."""
+        """Reason why labels cannot be appended: they are part of the messages of [source]."""
         return "its labels are messages of [source]: write labels to that source"
 
     def location(self, context: ConnectorContext) -> None:

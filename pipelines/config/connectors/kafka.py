@@ -190,7 +190,7 @@ class KafkaOutput(KafkaTopic, Output):
         return DeadLetter
 
     def registered_schema_text(self, context: ConnectorContext) -> str:
-        """Return a text if the schema of the messages is registered, or can be registered."""
+        """Return a text on the registered schema; ConnectorError if a new one would be refused."""
         with closing(self._build_encoder(context)) as encoder:
             return encoder.check_access()
 

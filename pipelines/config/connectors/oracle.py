@@ -55,7 +55,7 @@ class OracleSection(Input):
     def outputs_read_by_oracle(self) -> tuple[str, ...]:
         """Names of the outputs that the oracle reads.
 
-        Each message of the first one gets a label.
+        Each message of the first output gets a label.
         """
         if self.answer == "all":
             return ("predictions",)
@@ -91,7 +91,7 @@ class OracleSection(Input):
             yield "path", str(error)
 
     def create_source(self, context: ConnectorContext) -> Source:
-        """Return a source of the file, which reads its labels without requests."""
+        """Return a source of all labels in the file, without waiting for requests."""
         return file_source(context.resolve_path(self.path), context.text, context.max_bytes)
 
     def create_label_source(

@@ -42,7 +42,7 @@ def section_classes(role: str) -> tuple[Any, ...]:
 
 
 def build_unvalidated_section(role: str, table: Mapping[str, Any]) -> Any:
-    """Return the section object of `table` for a role such as "input", without validation."""
+    """Return the section object of a TOML table for a role such as "input", unvalidated."""
     models = {get_args(m.model_fields["connector"].annotation)[0]: m for m in section_classes(role)}
     return models[table["connector"]].model_construct(**table)
 

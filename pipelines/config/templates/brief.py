@@ -123,7 +123,7 @@ def render_template_for_records(name: str, path: str, id: str, label: str, batch
 def render_template(*, kafka: bool = False) -> str:
     """Return the text of a short pipeline file, with comments.
 
-    Its source is River's ImageSegments data set, or a Kafka topic if `kafka`.
+    Its source is River's ImageSegments data set or, with `kafka`, a Kafka topic.
     """
     about = (
         "A streamboost pipeline over topics of a Kafka cluster."

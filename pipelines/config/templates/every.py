@@ -274,7 +274,10 @@ estimator = "sketch"        # or "gamble"
 
 
 def render_template(*, kafka: bool = False) -> str:
-    """Return the text of a pipeline file with all keys and their defaults."""
+    """Return the text of a pipeline file with all keys and their defaults.
+
+    With `kafka`, the inputs and outputs are Kafka topics.
+    """
     about, connectors = (_KAFKA_ABOUT, _KAFKA) if kafka else (_RIVER_ABOUT, _RIVER)
     text = about + _JOB + connectors + _LEARNER
     for name, (model, given) in _GIVEN.items():

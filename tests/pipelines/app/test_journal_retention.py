@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from streamboost.pipelines.app.retention import JournalRetention
-from streamboost.pipelines.config.durations import RecordAndBatchTime
+from streamboost.pipelines.config.durations import RecordCountAndBatchTime
 from streamboost.pipelines.shutdown import StopToken
 from tests.waiting import until
 
@@ -52,7 +52,7 @@ def retain(journal, copies, days=1):
 
 
 def at(days):
-    return RecordAndBatchTime(0, NOW_MS + int(days * DAY_MS))
+    return RecordCountAndBatchTime(0, NOW_MS + int(days * DAY_MS))
 
 
 def test_entries_before_the_oldest_copy_are_deleted_after_the_retention():

@@ -193,11 +193,11 @@ def test_with_a_copy_only_what_lies_after_it_is_replayed(made, make_records, cap
     feed(made, records[:80], truth[:80])
     first = run(made.config, until_idle=True)
     assert copies.sequences[0] == first
-    saved = {path: path.read_bytes() for path in copies.place.path.iterdir()}
+    saved = {path: path.read_bytes() for path in copies.target.path.iterdir()}
     feed(made, records[80:], truth[80:])
     newest = run(made.config, until_idle=True)
-    shutil.rmtree(copies.place.path)
-    copies.place.path.mkdir()
+    shutil.rmtree(copies.target.path)
+    copies.target.path.mkdir()
     for path, blob in saved.items():
         path.write_bytes(blob)
     before = lose(made)
@@ -284,7 +284,7 @@ def test_nothing_is_deleted_before_a_copy_can_be_read(made, make_records, monkey
     with monkeypatch.context() as patch:
         patch.setattr(CopyStore, "write", lambda self, copy: None)  # never confirmed
         for sequence in copies.sequences:
-            copies.place.write(copies.file_name(sequence), b"torn")
+            copies.target.write(copies.file_name(sequence), b"torn")
         feed(expiring, records[160:], truth[160:])
         run(expiring.config, until_idle=True)
     assert journal(expiring)[0].sequence == 1
@@ -443,24 +443,24 @@ def test_copy_that_the_journal_does_not_reach_back_to_fills_no_state_folder(made
     feed(aging, records[:60], truth[:60])
     first = run(aging.config, until_idle=True)
     copies = CopyStore(FolderTarget(aging.file.parent / "copies"), aging.name)
-    saved = copies.place.read(copies.file_name(first))
+    saved = copies.target.read(copies.file_name(first))
     feed(aging, records[60:], truth[60:])
     newest = run(aging.config, until_idle=True)
     with closing(aging.cluster.create_admin_client()) as admin:
         admin.delete_records({TopicPartition(journal_topic(aging.name), 0): journal_end(aging) - 3})
-    good = {n: copies.place.read(copies.file_name(n)) for n in copies.sequences}
+    good = {n: copies.target.read(copies.file_name(n)) for n in copies.sequences}
     for n in good:
-        copies.place.remove(copies.file_name(n))
-    copies.place.write(copies.file_name(first), saved)
+        copies.target.remove(copies.file_name(n))
+    copies.target.write(copies.file_name(first), saved)
     lose(aging)
     with pytest.raises(GapError, match=f"of batch {first}, and the journal lacks batches"):
         run(aging.config, rebuild=True, until_idle=True)
     assert not state_of(aging).has_files
-    copies.place.write(copies.file_name(first), b"torn")
+    copies.target.write(copies.file_name(first), b"torn")
     with pytest.raises(GapError, match="has no readable copy"):
         run(aging.config, rebuild=True, until_idle=True)
     for n, blob in good.items():
-        copies.place.write(copies.file_name(n), blob)
+        copies.target.write(copies.file_name(n), blob)
     assert run(aging.config, rebuild=True, until_idle=True) == newest
 
 
@@ -505,9 +505,9 @@ def test_a_copy_that_another_journal_led_to_is_refused(made, make_records):
         other = made(COPIES, name=f"other{n}")
         feed(other, *make_records(n, seed=1))
         assert run(other.config, until_idle=True) >= newest
-        foreign = CopyStore(copies.place, other.name).newest()
+        foreign = CopyStore(copies.target, other.name).newest()
         copies.rename_newer_copies(0)
-        copies.place.write(copies.file_name(foreign.sequence), foreign.encode())
+        copies.target.write(copies.file_name(foreign.sequence), foreign.encode())
         with pytest.raises(StateError, match=f"does not belong.*ends with batch {newest}:"):
             run(made(COPIES).config, rebuild=True, until_idle=True)
     assert not state_of(copying).has_files

@@ -16,7 +16,7 @@ from streamboost.pipelines.app.inspect import describe_pipeline
 from streamboost.pipelines.app.retention import LogRetention
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify_replay
-from streamboost.pipelines.config.durations import RecordAndBatchTime, WindowSize
+from streamboost.pipelines.config.durations import RecordCountAndBatchTime, WindowSize
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.state.checkpoints import Checkpoints
@@ -387,5 +387,5 @@ def test_only_positions_of_present_checkpoints_are_held(tmp_path):
     for n in range(1, 20):
         manifest = {"sequence": n, "positions": {"records": {"0": n}}}
         checkpoints.save({}, manifest)
-        observer.on_checkpoint(RecordAndBatchTime(n, n), manifest)
+        observer.on_checkpoint(RecordCountAndBatchTime(n, n), manifest)
     assert sorted(observer._positions) == [17, 18, 19]

@@ -248,7 +248,7 @@ def test_a_part_within_a_pipeline_learns_of_what_the_part_before_makes():
     transformer.transform({"a": 1, "s": "x"})
     transformer.learn(b'[{"a": 1, "s": "x"}, null]', label=4)
     assert transformer.transform({"a": 3, "s": "x"})["y_mean_by_s"] == 4
-    scaler = transformer._made["TransformerUnion"]["Pipeline"]["StandardScaler"]
+    scaler = transformer._river_transformer["TransformerUnion"]["Pipeline"]["StandardScaler"]
     assert scaler.means["a"] == 20, "of two records, each learned once"
 
 

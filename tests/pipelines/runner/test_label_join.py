@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamboost.pipelines.config.durations import RecordAndBatchTime, WindowSize
+from streamboost.pipelines.config.durations import RecordCountAndBatchTime, WindowSize
 from streamboost.pipelines.runner.label_join import MOST_WAITING, LabelJoin
 from streamboost.pipelines.runner.record_window import RecordWindow
 
@@ -267,9 +267,9 @@ def test_the_window_keeps_rows_and_ids_together_while_it_grows_and_moves():
     for size in np.random.default_rng(0).integers(0, 400, size=60).tolist():
         ids = [str(count + i) for i in range(size)]
         X = np.arange(count, count + size, dtype=np.float32)[:, None]
-        window.add(ids, X, ids, RecordAndBatchTime(count, 0))
+        window.add(ids, X, ids, RecordCountAndBatchTime(count, 0))
         count += size
-        left = list(window.evict(WindowSize(records=300), RecordAndBatchTime(count, 0)))
+        left = list(window.evict(WindowSize(records=300), RecordCountAndBatchTime(count, 0)))
         assert left == [str(i) for i in range(oldest, max(0, count - 300))]
         oldest = max(0, count - 300)
         assert len(window) == count - oldest
@@ -279,18 +279,21 @@ def test_the_window_keeps_rows_and_ids_together_while_it_grows_and_moves():
 
 def test_a_record_given_out_does_not_change_with_the_window():
     window = RecordWindow(1)
-    window.add(["a"], np.array([[1.0]], dtype=np.float32), [None], RecordAndBatchTime(0, 0))
+    window.add(["a"], np.array([[1.0]], dtype=np.float32), [None], RecordCountAndBatchTime(0, 0))
     arrival = window["a"]
-    list(window.evict(WindowSize(records=1), RecordAndBatchTime(1, 0)))
+    list(window.evict(WindowSize(records=1), RecordCountAndBatchTime(1, 0)))
     for i in range(3):
         window.add(
-            [str(i)] * 1, np.full((1, 1), 9, dtype=np.float32), [None], RecordAndBatchTime(i, 0)
+            [str(i)] * 1,
+            np.full((1, 1), 9, dtype=np.float32),
+            [None],
+            RecordCountAndBatchTime(i, 0),
         )
     window.add(
         [f"n{i}" for i in range(600)],
         np.zeros((600, 1), np.float32),
         [None] * 600,
-        RecordAndBatchTime(9, 0),
+        RecordCountAndBatchTime(9, 0),
     )
     assert arrival.x.tolist() == [1.0]
 
@@ -304,5 +307,5 @@ def test_a_span_that_is_neither_records_nor_a_time_is_refused(value):
 
 
 def test_only_a_span_in_time_has_an_end_that_can_be_told():
-    assert WindowSize.parse("2h").end_time_ms(RecordAndBatchTime(5, 1_000)) == 7_201_000
-    assert WindowSize.parse(5).end_time_ms(RecordAndBatchTime(5, 1_000)) is None
+    assert WindowSize.parse("2h").end_time_ms(RecordCountAndBatchTime(5, 1_000)) == 7_201_000
+    assert WindowSize.parse(5).end_time_ms(RecordCountAndBatchTime(5, 1_000)) is None

@@ -271,12 +271,12 @@ def test_whenever_a_process_is_killed_each_copy_is_whole(tmp_path, grown):
     copies = kept(tmp_path)
     for sequence in copies.sequences:
         assert (
-            CheckpointCopy.decode("it", copies.place.read(copies.file_name(sequence))).sequence
+            CheckpointCopy.decode("it", copies.target.read(copies.file_name(sequence))).sequence
             == sequence
         )
     run(config(tmp_path), until_idle=True)
     assert copies.sequences[0] == 20
-    assert all(name.startswith("test.") for name in copies.place.names())
+    assert all(name.startswith("test.") for name in copies.target.file_names())
 
 
 @pytest.mark.slow
