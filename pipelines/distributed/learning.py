@@ -129,14 +129,14 @@ class LearningPipeline(Pipeline):
         self.workers = manifest["workers"]
 
     def counters(self) -> dict[str, Any]:
-        """Return the counters of the pipeline, and as `workers` those of its scorers."""
+        """Return the pipeline's counters; the entry "workers" has the counters of each scorer."""
         return super().counters() | {"workers": self.workers}
 
     def _decode_records(self, inputs: BatchInputs) -> tuple[Records, list[DeadLetter]]:
         """Return the requested records in the scoring log, without duplicates; no dead letters."""
         self._entries = [self._decode_log_entry(message) for message in inputs.records]
         asked = [one for entry in self._entries for one in entry.asked]
-        fresh = iter(self.join.are_new([one.id for one in asked]))
+        fresh = iter(self.join.are_new_ids([one.id for one in asked]))
         self._kept = [[one for one in entry.asked if next(fresh)] for entry in self._entries]
         kept = [
             (one, message)
@@ -305,7 +305,7 @@ class LearningPipeline(Pipeline):
         records: Records,
         scored: Scored,
     ) -> ForwardedPayloads:
-        """Return the messages of relabel requests, and those of scorers for the status pages."""
+        """Return the messages of relabel requests, and of the scorers' requests for the status."""
         names, expires = (
             self.schema.features,
             self.join.expires_after.end_time_ms(self.join.now),

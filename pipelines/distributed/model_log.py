@@ -65,9 +65,9 @@ class SnapshotEncoder:
     _sent: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def encode_snapshot(self, sequence: int, schema: Schema, learner: StreamLearner) -> list[bytes]:
-        """Return the messages of a snapshot, each a key, a newline and a value.
+        """Return a snapshot of `learner` as messages; each has a key, a newline and a value.
 
-        `sequence` is the number of the learner's batch.
+        `sequence` is the number of the learner's batch, by which scorers identify the snapshot.
         """
         messages: list[bytes] = []
         named: dict[str, tuple[int, str]] = {}

@@ -97,8 +97,8 @@ class PartitionTask:
     ----------
     partition : number of the partition
     settings : TaskSettings
-    partitions : number of partitions of the records topic
-    newest : newest entry in the scoring log; None: a new partition
+    n_partitions : number of partitions of the records topic
+    newest_entry : newest entry in the scoring log; None: a new partition
     topic : id of the records topic; None: the broker reports none
 
     Raises
@@ -111,11 +111,15 @@ class PartitionTask:
         self,
         partition: int,
         settings: TaskSettings,
-        partitions: int,
-        newest: ScoringLogEntry | None,
+        n_partitions: int,
+        newest_entry: ScoringLogEntry | None,
         topic: str | None = None,
     ) -> None:
-        if newest is not None and None not in (topic, newest.topic) and topic != newest.topic:
+        if (
+            newest_entry is not None
+            and None not in (topic, newest_entry.topic)
+            and topic != newest_entry.topic
+        ):
             raise ConnectorError(
                 "the topic of the records was deleted and recreated, so its messages are others. "
                 "Restore the old topic from a copy, or, to read the new topic from its beginning, "
@@ -123,17 +127,17 @@ class PartitionTask:
             )
         self._topic = topic
         self.partition = partition
-        self.next = newest.end if newest else None
+        self.next = newest_entry.end if newest_entry else None
         self.gap: list[int] | None = None
         self._settings = settings
-        self._newest = newest
-        query = settings.query_config_per_partition(partitions)
+        self._newest = newest_entry
+        query = settings.query_config_per_partition(n_partitions)
         seeds = np.random.SeedSequence([settings.seed, partition])
         self._querier = Querier(query, seeds)
         self._window: deque[tuple[int, str]] = deque(maxlen=query.window)
         self._n_features = 0
-        self._sequence = newest.sequence if newest else 0
-        self._digest = newest.digest if newest else ""
+        self._sequence = newest_entry.sequence if newest_entry else 0
+        self._digest = newest_entry.digest if newest_entry else ""
         field = settings.prediction_field
         self._recorded = None if field is None else RecordedPredictions(field)
 

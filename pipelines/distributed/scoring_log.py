@@ -134,7 +134,7 @@ class ScoringLogEntry:
     format: int = field(default=_FORMAT)
 
     def encode(self) -> bytes:
-        """Return the entry as JSON; the state of random generators has 128-bit integers."""
+        """Return the entry as JSON, in which random generator states have 128-bit integers."""
         return json.dumps(self, separators=(",", ":"), default=_to_json_value).encode()
 
     @classmethod

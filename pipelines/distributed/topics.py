@@ -4,7 +4,9 @@ __all__ = ["models_topic", "scorer_group_id", "scoring_log_topic"]
 
 
 def scoring_log_topic(pipeline: str) -> str:
-    """Return the name of the scoring log's topic, with a partition for each of the records topic.
+    """Return the name of the scoring log's topic.
+
+    Each partition of the records topic has one partition in this topic.
 
     >>> scoring_log_topic("demo")
     'demo.scoring-log'

@@ -311,7 +311,7 @@ def _query_lag_and_offsets(
 
 
 def source_lag(source: Source) -> int | None:
-    """Return the number of unread messages of a source, or None if it cannot report them."""
+    """Return the number of unread messages of a source, or None if the source cannot report it."""
     try:
         return source.lag()
     except ConnectorError:

@@ -68,7 +68,7 @@ class BatchInputs:
     bookmarks: dict[str, str] = field(default_factory=dict)
 
     def message_counts(self) -> dict[str, int]:
-        """Return the number of messages by source, except the commands.
+        """Return the number of messages from each source, keyed by source name, without commands.
 
         A replay reads this number of messages again; the journal entry contains the commands.
         """
@@ -79,7 +79,7 @@ class BatchInputs:
         """Return the number of offsets that retention deleted before they were read."""
         return sum(end - start for gaps in self.deleted.values() for start, end in gaps.values())
 
-    def journal_entry(self, **result_fields: Any) -> JournalEntry:
+    def build_journal_entry(self, **result_fields: Any) -> JournalEntry:
         """Return the journal entry of the batch; `result_fields` are results of the step."""
         return JournalEntry(
             format=3,
@@ -118,7 +118,7 @@ class OutputMessages:
     dead_letters: ForwardedPayloads
 
     def messages_by_sink(self, outputs: OutputSinks) -> list[tuple[Sink, list[bytes]]]:
-        """Return pairs of a sink and the encoded messages to write to the sink."""
+        """Return a list of pairs: a sink, and the encoded messages to write to this sink."""
         return [
             (outputs.predictions, self.predictions),
             (outputs.requests, self.requests),
@@ -255,7 +255,7 @@ def _included_field_values(payload: bytes, paths: Sequence[str]) -> dict[str, An
 def encode_dead_letters(
     dead_letters: Sequence[DeadLetter], inputs: "BatchInputs"
 ) -> ForwardedPayloads:
-    """Return encoded dead letters, each with the rejected message for its key and headers."""
+    """Return the encoded dead letters; each keeps the key and headers of its rejected message."""
     if not dead_letters:
         return ForwardedPayloads([], [])
     found = {

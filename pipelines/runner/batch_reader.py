@@ -166,7 +166,7 @@ class BatchReader:
         )
 
     def _update_aligner_after_poll(self, source: str, messages: list[Message]) -> None:
-        """Pass polled messages to the timestamp aligner, and mark a source read to its end."""
+        """Pass polled messages to the aligner; note whether the source was read to its end."""
         behind = len(messages) == self._limits[source] or self._readers[source].is_behind
         self._aligner.observe(source, messages, is_behind=behind)
         if source in JOINED and not behind:
@@ -249,7 +249,7 @@ class BatchReader:
         return {name: identity for name, identity in found.items() if identity is not None}
 
     def bookmarks(self) -> dict[str, str]:
-        """Return the bookmarks by source; a bookmark identifies the content read so far."""
+        """Return the bookmarks, which identify the content read so far, keyed by source name."""
         found = {name: source.content_fingerprint for name, source in self.sources.items()}
         return {name: bookmark for name, bookmark in found.items() if bookmark is not None}
 
@@ -285,7 +285,7 @@ def _offset_ranges(
     end_positions: Mapping[str, Position],
     sources_read: Collection[str],
 ) -> Ranges:
-    """Return the offset ranges [start, end) by source and partition, without empty ranges."""
+    """Return the nonempty offset ranges [start, end), keyed by source name and then partition."""
     return {
         name: {
             partition: (start_positions[name].get(partition, 0), end)

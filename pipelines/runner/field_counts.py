@@ -27,7 +27,7 @@ class FieldCounts:
         self.unknown: Counter[str] = Counter(unknown or {})
 
     def add_counts(self, counts: Mapping[str, int]) -> None:
-        """Add the record counts of a batch, keyed by field name."""
+        """Add `counts`, which maps a field name to the number of records in a batch."""
         for name, n in counts.items():
             is_told = name in self.unknown or len(self.unknown) < MOST_NAMES
             self.unknown[name if is_told else OTHERS] += n
@@ -38,9 +38,9 @@ class FieldCounts:
             self.unknown.pop(name, None)
 
     def to_json(self, features: Features | None) -> dict[str, dict[str, int]]:
-        """Return the record counts of unknown fields, and the counts of unreadable values.
+        """Return two mappings from field name to count: "unknown" fields and "unreadable" values.
 
-        The unreadable values are those of `features`; None: no such fields.
+        The unreadable values are those that `features` has counted; None: no such values.
         """
         unreadable = {} if features is None else features.unreadable
         return {

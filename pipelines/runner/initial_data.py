@@ -56,7 +56,7 @@ class InitialData:
         learner: StreamLearner,
         arrival_time: RecordCountAndBatchTime,
     ) -> None:
-        """Append the records to `labelled_batch`, which `learner` learns in this step."""
+        """Append the records to `labelled_batch`, from which `learner` learns in this step."""
         mixed = learner.features is not None  # the learner encodes their rows later
         X = self.X if mixed else learner.add_label_lags(self.X)
         for id, x, values, label in zip(self.ids, X, self.values, self.labels, strict=True):

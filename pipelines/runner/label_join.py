@@ -35,7 +35,7 @@ the record, the label is treated as early, waits, and ends as ``unknown``. Pendi
 record are applied in order of arrival. Labels of new classes are learned like others. A record
 whose id is still held is a duplicate: it is not predicted again, and goes to the dead letters.
 
-A step calls, in this order, `expire_and_evict`, `are_new` (deduplication), `add_records` and
+A step calls, in this order, `expire_and_evict`, `are_new_ids` (deduplication), `add_records` and
 `match_labels`.
 """
 
@@ -92,7 +92,7 @@ IGNORED = ("late", "expired", "duplicate", "conflicting", "unknown", "empty_labe
 
 @dataclass(slots=True)
 class JoinCounts:
-    """Counters of records and of labels by kind, since the pipeline began."""
+    """Counts since the pipeline began: records, and labels by kind (see the module docstring)."""
 
     records: int = 0
     duplicate_ids: int = 0
@@ -305,7 +305,7 @@ class PendingLabels:
         self._n_added += 1
 
     def annotator_votes(self, id: str) -> list[Vote]:
-        """Return the sources and pending labels of a record, the oldest first."""
+        """Return (annotator, label) of each pending label of a record, the oldest first."""
         pending = (self._labels[number] for number in self._numbers.get(id, ()))
         return [(one.source, one.label) for one in pending]
 
@@ -381,7 +381,7 @@ class LabelJoin:
 
     @property
     def _eviction_time(self) -> RecordCountAndBatchTime:
-        """Time for evictions: number of records, and batch time without expiry pauses."""
+        """Record count, and batch time without expiry pauses, from which evictions are counted."""
         return RecordCountAndBatchTime(
             self._now.records, self._for_labels.active_time.batch_time_ms
         )
@@ -392,7 +392,7 @@ class LabelJoin:
         return len(self._pending_labels) < MOST_WAITING
 
     def counters(self) -> dict[str, int]:
-        """Return the counters of `counts`, and the numbers of held records, requests and labels."""
+        """Return `counts`, and the numbers of held records, open requests and pending labels."""
         return asdict(self.counts) | {
             "held_records": len(self._window) + len(self._retained_for_request),
             "open_requests": len(self._requests),
@@ -400,7 +400,7 @@ class LabelJoin:
         }
 
     def ignored_counts(self) -> dict[str, int]:
-        """Return the number of dropped labels by kind (`IGNORED`)."""
+        """Return the number of dropped labels of each kind in `IGNORED`."""
         return {kind: getattr(self.counts, kind) for kind in IGNORED}
 
     def expire_and_evict(
@@ -462,8 +462,8 @@ class LabelJoin:
             else:
                 self._evicted[id] = unasked
 
-    def are_new(self, ids: Sequence[str]) -> list[bool]:
-        """Return for each id whether it is new: of no held record, and not earlier in `ids`."""
+    def are_new_ids(self, ids: Sequence[str]) -> list[bool]:
+        """Return for each id whether it is new: not that of a held record, nor earlier in `ids`."""
         seen = set(ids)
         is_held = self._window.has_any(seen) or not self._retained_for_request.keys().isdisjoint(
             seen
@@ -485,7 +485,7 @@ class LabelJoin:
         If the message of a duplicate is in `labels` (an inline label), it gives no dead letter.
         `batch_time_ms` is the processing time of the batch.
         """
-        fresh = self.are_new(records.ids)
+        fresh = self.are_new_ids(records.ids)
         if all(fresh):
             return records, []
         told = {(message.partition, message.offset) for message in labels}
@@ -577,7 +577,7 @@ class LabelJoin:
         there = (self._window, self._retained_for_request, self._evicted, self._pending_labels)
         return any(id in one for one in there)
 
-    def record(self, id: str) -> HeldRecord:
+    def held_record(self, id: str) -> HeldRecord:
         """Return the record `id`, which must have arrived within the window."""
         return self._window[id]
 
@@ -747,7 +747,7 @@ class LabelJoin:
     def rename_labels(
         self, current_class: Callable[[Label], Label | None], learned: LearnedLabels
     ) -> None:
-        """Replace remembered and pending labels by their `current_class`; None removes a label."""
+        """Replace each remembered or pending label by `current_class(label)`; None removes it."""
 
         def current_label(id: str, remembered: Label) -> Label | None:
             own = learned.label_of(id)  # differs from the newest label where votes decide
@@ -766,9 +766,8 @@ class LabelJoin:
     def unlearned_votes(self, label: Label, learned: LearnedLabels) -> dict[str, VoteHistory]:
         """Return all votes on the records that have a vote for class `label` that was not learned.
 
-        The votes are keyed by record id.
-
-        These are pending labels, and remembered labels that `learned` does not have.
+        The votes are keyed by record id. They are pending labels, and remembered labels that
+        `learned` does not have.
         """
         ids = dict.fromkeys(one.id for one in self._pending_labels if one.label == label)
         found = {id: VoteHistory(self._pending_labels.annotator_votes(id)) for id in ids}
@@ -776,8 +775,8 @@ class LabelJoin:
         alone = [id for id, one in here.items() if one == label and learned.label_of(id) is None]
         return found | {id: VoteHistory([(None, label)]) for id in alone}
 
-    def unlearned_labels_of(self, id: str) -> VoteHistory | None:
-        """Return the pending votes on a record; None if the record has a label already."""
+    def pending_votes_on(self, id: str) -> VoteHistory | None:
+        """Return the pending votes on a record; None if the join remembers a label of it."""
         if self._remembered_label(id) is not None:
             return None
         return VoteHistory(self._pending_labels.annotator_votes(id))

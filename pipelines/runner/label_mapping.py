@@ -60,7 +60,7 @@ class LabelMapping:
         return [*self._merged_into, *self._dropped]
 
     def copy(self) -> "LabelMapping":
-        """Return a copy without original labels, to validate commands."""
+        """Return a copy without original labels, on which commands can be validated."""
         classes = LabelMapping()
         classes._merged_into, classes._dropped = {**self._merged_into}, {**self._dropped}
         return classes
@@ -197,7 +197,7 @@ class LabelMapping:
         batch_time_ms: int,
         labels_of: LabelsOf = lambda _: VoteHistory([]),
     ) -> tuple[Labels, list[DeadLetter]]:
-        """Return the labels with their current classes, and dead letters of dropped classes.
+        """Return the labels with their current classes, and dead letters for dropped classes.
 
         A label of a dropped class is left out, and becomes a dead letter. `labels_of` returns the
         earlier votes on a record, or None if further labels have no effect.

@@ -28,7 +28,7 @@ class Observer:
 
     @property
     def is_work_due(self) -> bool:
-        """Whether the next `between_batches` will read the pipeline state.
+        """Whether the next call of `between_batches` will read the pipeline state.
 
         The runner then completes the pending commit first.
         """

@@ -494,9 +494,9 @@ class Pipeline:
         return sorted([*unread, *dropped], key=_partition_and_offset) if dropped else unread
 
     def _labels_of(self, labelled_batch: LabelledBatch, id: str) -> VoteHistory | None:
-        """Return the votes on a record; None if further labels have no effect."""
+        """Return the votes on a record so far; None if further labels of it have no effect."""
         history = self.learner.annotator_votes(id) or labelled_batch.annotator_votes(id)
-        return self.join.unlearned_labels_of(id) if history is None else history
+        return self.join.pending_votes_on(id) if history is None else history
 
     def _is_known_id(self, id: str) -> bool:
         return self.join.is_known(id) or self.learner.label_of(id) is not None
@@ -541,7 +541,7 @@ class Pipeline:
 
     @property
     def can_encode_ahead(self) -> bool:
-        """Whether texts can be encoded before the step of their batch: vectors are cached."""
+        """Whether `encode_ahead` helps: vectors are cached, and no transformer changes texts."""
         features = self.learner.features
         has_transformer = self.models is not None and self.models.transformer is not None
         return features is not None and features.caches_vectors and not has_transformer
@@ -564,7 +564,7 @@ class Pipeline:
     def _store_committee_versions(
         self, trained_committee: Committee | None, previous_committee: Committee | None
     ) -> int | None:
-        """Store the committees of this batch; return the version deployed in this batch, or None.
+        """Store the committees of this batch for rollback; return the version deployed, or None.
 
         An initial committee counts as deployed in the first batch.
         """
@@ -580,7 +580,7 @@ class Pipeline:
         promoted_version: int | None,
         trainings: list[Training],
     ) -> bytes:
-        return inputs.journal_entry(
+        return inputs.build_journal_entry(
             sequence=self.sequence,
             swap=trained_committee.version if trained_committee else None,
             promoted=promoted_version,
@@ -645,7 +645,7 @@ def build_decisions(options: Mapping[str, Any]) -> Decisions | None:
 
 
 def _own_metrics(evaluation: Evaluation) -> dict[str, Any]:
-    """Return the metrics of the learner's own predictions, in the form of a shadow model's."""
+    """Return metrics of the learner's own predictions, in the form of a shadow model's metrics."""
     reports = dict(zip(("since_start", "recent"), evaluation.both_reports(), strict=True))
     return {
         name: {
@@ -673,7 +673,7 @@ def _add_fields_to_learner(
 
 
 def _committee_counters(learner: StreamLearner, models: ExternalModels | None) -> dict[str, int]:
-    """Return numbers for the status: labels; version, rounds, trees and classes of the committee.
+    """Return counters: labels, and the version, rounds, trees and classes of the committee.
 
     "running" is the version that the training in progress will get, and "challenger" that of the
     challenger; 0: there is none. "paused" is 1 if a command paused training.

@@ -38,7 +38,7 @@ class HeldRecord(NamedTuple):
 
 
 def metadata_to_json(metadata: Mapping[str, MessageMetadata]) -> dict[str, Any]:
-    """Return the metadata of messages by record id as JSON values, for `metadata_from_json`."""
+    """Return message metadata, keyed by record id, as JSON values for `metadata_from_json`."""
     return {
         id: [
             _bytes_to_text(one.key),
@@ -50,7 +50,7 @@ def metadata_to_json(metadata: Mapping[str, MessageMetadata]) -> dict[str, Any]:
 
 
 def metadata_from_json(state: Mapping[str, Any]) -> dict[str, MessageMetadata]:
-    """Return the metadata of messages by record id, as encoded by `metadata_to_json`."""
+    """Return the message metadata, keyed by record id, that `metadata_to_json` encoded."""
     return {
         id: MessageMetadata(
             _text_to_bytes(key),

@@ -111,33 +111,34 @@ def find_other_release_batches(
     return found
 
 
-def require_same_release(foreign: OtherReleaseBatches | None) -> None:
-    """Raise StateError if `foreign` is not None: batches of another release are not replayed."""
-    if foreign is not None:
+def require_same_release(other_release: OtherReleaseBatches | None) -> None:
+    """Raise StateError if there are batches of another release: these are not replayed."""
+    if other_release is not None:
+        first, last, release = other_release.first, other_release.last, other_release.release
         here = environment()["streamboost"]
         raise StateError(
-            f"batches {foreign.first} to {foreign.last} after the newest checkpoint were made by "
-            f"streamboost {foreign.release}, and this is {here}: run {foreign.release} until it "
+            f"batches {first} to {last} after the newest checkpoint were made by "
+            f"streamboost {release}, and this is {here}: run {release} until it "
             "stops cleanly, then this release; or replay the batches with this release, without "
             "comparing results, by `streamboost run --upgrade`"
         )
 
 
 def require_same_encoders(
-    entries: Iterable[JournalEntry], checkpoint: Checkpoint | None, here: dict[str, str]
+    entries: Iterable[JournalEntry], checkpoint: Checkpoint | None, current: dict[str, str]
 ) -> None:
     """Raise StateError if a sentence encoder has other files than at the newest batch.
 
-    `entries` are those after `checkpoint`, and `here` is the environment of this run.
+    `entries` are the journal entries after `checkpoint`; `current` is this run's environment.
     """
     known = checkpoint[1]["environment"] if checkpoint else {}
     for entry in entries:
         known = entry.environment or known
-    for key in sorted(known.keys() & here.keys()):
-        if key.startswith(ENCODER) and known[key] != here[key]:
+    for key in sorted(known.keys() & current.keys()):
+        if key.startswith(ENCODER) and known[key] != current[key]:
             raise StateError(
-                f"encoder {key.removeprefix(ENCODER)!r}: its files have the SHA-256 {here[key]}, "
-                f"but the state was made with files of SHA-256 {known[key]}: restore the old "
+                f"encoder {key.removeprefix(ENCODER)!r}: its files have the SHA-256 {current[key]}"
+                f", but the state was made with files of SHA-256 {known[key]}: restore the old "
                 "files, or continue with the new files by `streamboost run --upgrade`, which keeps "
                 "the vectors of learned records"
             )
@@ -178,7 +179,7 @@ def recover(
         if not upgrade:
             entries = partial(journal_entries, runner.transaction, checkpoint, last_sequence)
             require_same_release(find_other_release_batches(entries(), checkpoint))
-            require_same_encoders(entries(), checkpoint, replay.here)
+            require_same_encoders(entries(), checkpoint, replay.run_environment)
         replay.run(last_sequence)
 
     try:
@@ -218,13 +219,13 @@ class Replay:
     _gaps: list[tuple[int, int]] = field(default_factory=list)
 
     @property
-    def here(self) -> dict[str, str]:
+    def run_environment(self) -> dict[str, str]:
         """The environment of this run, with its sentence encoders."""
         return dict(self.runner.about.get("environment") or environment())
 
     @property
     def encoders_without_digest(self) -> list[str]:
-        """Names of the sentence encoders that are functions, which may have changed."""
+        """Names of the sentence encoders without a digest: functions, which may have changed."""
         features = self.runner.pipeline.learner.features
         return [] if features is None else features.encoders_without_digest
 
@@ -261,7 +262,7 @@ class Replay:
             raise self._missing_batches_error(last_sequence)
 
     def skip_to(self, sequence: int) -> None:
-        """Skip the batches up to `sequence`, and count them as lost."""
+        """Skip the batches up to number `sequence`, and count them as lost."""
         for entry in journal_entries(self.runner.transaction, self.checkpoint, sequence):
             self.runner.intake.set_expected_bookmarks(entry.bookmarks)
         pipeline = self.runner.pipeline
@@ -271,7 +272,7 @@ class Replay:
 
     def add_changes_to_journal(self) -> None:
         """Add changes of environment and source identities to the next journal entry."""
-        here, there = self.here, self._environment
+        here, there = self.run_environment, self._environment
         if there != here:
             self.runner.pipeline.journal_extras.environment = here
             if origin := self.runner.about.get("origin"):
@@ -288,15 +289,15 @@ class Replay:
             self.runner.pipeline.journal_extras.identities = self.runner.identities = found
 
     def _update_environment(self, entry: JournalEntry) -> None:
-        """Store the environment of a journal entry; if it is another, stop comparing digests."""
+        """Store the entry's environment; stop comparing digests if it is not this run's."""
         self._environment = entry.environment or self._environment
-        if self.is_same and self._environment not in (None, self.here):
+        if self.is_same and self._environment not in (None, self.run_environment):
             self.is_same = self.made_here = False
             _log.warning(
                 "batches from %d on were made in another environment (%s): the results of their "
                 "replay are not compared",
                 entry.sequence,
-                describe_differences(self._environment, self.here),
+                describe_differences(self._environment, self.run_environment),
                 extra={"event": "environment_changed"},
             )
 
@@ -313,7 +314,7 @@ class Replay:
         self.runner.identities = identities
 
     def _check_initial_model(self, origin: dict[str, str] | None) -> None:
-        """Raise StateError if the run began with another initial committee than this replay."""
+        """Raise StateError if `origin`, from the journal, has another initial committee."""
         ours = self.runner.about.get("origin", {}).get("committee")
         if origin is not None and origin.get("committee") != ours:
             raise StateError(
@@ -375,7 +376,7 @@ class Replay:
 
     def _replay_mismatch_error(self, entry: JournalEntry, reason: str) -> StateError:
         if not self.is_same:
-            there = describe_differences(self._environment, self.here)
+            there = describe_differences(self._environment, self.run_environment)
             return StateError(
                 f"batch {entry.sequence} cannot be replayed in this environment ({there}): "
                 f"{reason}; run the earlier environment until it stops cleanly, then this one"

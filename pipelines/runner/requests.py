@@ -38,7 +38,7 @@ def build_requests(
     earlier batch, all requested records are predicted again.
     """
     wanted = [*requests.ids, *relabel_requests.ids]
-    held = [join.record(id) for id in wanted]
+    held = [join.held_record(id) for id in wanted]
     rows = {id: row for row, id in enumerate(records.ids)} if wanted else {}
     if not rows.keys() >= set(wanted):
         scored = learner.score(

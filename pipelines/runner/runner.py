@@ -131,7 +131,7 @@ class Runner:
                     self.checkpoint_if_due()
                 elif self._pending_commit is not None:
                     self.await_commit()
-                elif until_idle and self._has_nothing_left:
+                elif until_idle and self._is_idle:
                     return
                 else:
                     self.stop.wait(self.poll_interval)
@@ -163,7 +163,7 @@ class Runner:
             self._ahead = _BatchAhead(inputs, before, end)
 
     def _take_batch_ahead(self) -> BatchInputs | None:
-        """Return the batch that was polled ahead, once its texts are encoded; None without one."""
+        """Wait until the texts of the batch polled ahead are encoded; return the batch, or None."""
         if self._ahead is None:
             return None
         self._ahead.await_encoding()
@@ -330,7 +330,7 @@ class Runner:
         return self.is_running and not self.retrying and not self.stop.requested
 
     @property
-    def _has_nothing_left(self) -> bool:
+    def _is_idle(self) -> bool:
         """Whether no training is in progress, and no source can deliver further messages."""
         return self._trainer.running_training is None and not self.intake.is_open
 
@@ -368,7 +368,7 @@ class Runner:
 
 
 class _BatchAhead(NamedTuple):
-    """A batch that was polled before the step of the batch before it."""
+    """Batch that was polled before the step of the preceding batch, with its encoding."""
 
     inputs: BatchInputs
     before: dict[str, Any]

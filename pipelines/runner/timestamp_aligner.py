@@ -99,7 +99,7 @@ class BufferedSource:
 
 
 class TimestampAligner:
-    """Scheduler that decides whether to poll records or labels, and sets the labels' watermark.
+    """Aligner that decides whether to poll records or labels, and sets the labels' watermark.
 
     Parameters
     ----------

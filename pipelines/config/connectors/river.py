@@ -60,7 +60,7 @@ class RiverOracleSection(RiverInput):
     def create_label_source(
         self, context: ConnectorContext, records: Source, outputs: Mapping[str, Output]
     ) -> Source:
-        """Return the oracle. Its labels come after `delay` more messages of `records`."""
+        """Return the oracle, whose labels come after `delay` more messages of `records`."""
         return RiverOracle(
             self.dataset, outputs["requests"].create_tailing_source(context), self.delay, records
         )

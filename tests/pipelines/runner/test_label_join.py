@@ -15,7 +15,7 @@ def make_join(window=4, expires_after=8):
 def step(join, records=(), labels=(), asked=(), propensity=0.5, tick=0):
     """Take one batch through the join; a record's features are made from its place in `records`."""
     expired = join.expire_and_evict(tick)
-    fresh = join.are_new(list(records))
+    fresh = join.are_new_ids(list(records))
     ids = [id for id, first in zip(records, fresh, strict=True) if first]
     X = np.array([[ord(id[0]), i] for i, id in enumerate(ids)], dtype=np.float32).reshape(-1, 2)
     predicted = [f"predicted {id}" for id in ids]
@@ -165,9 +165,9 @@ def test_a_label_of_a_class_never_seen_is_simply_learnt():
 def test_an_id_that_is_held_is_not_fresh():
     join = make_join(window=2)
     step(join, ["a"], asked=["a"])
-    assert join.are_new(["b", "a", "b", "c"]) == [True, False, False, True]
+    assert join.are_new_ids(["b", "a", "b", "c"]) == [True, False, False, True]
     step(join, list("bcd"))
-    assert join.are_new(["a"]) == [False], "a requested record is held beyond the window"
+    assert join.are_new_ids(["a"]) == [False], "a requested record is held beyond the window"
     assert counted(join, duplicate_ids=3)
 
 
@@ -204,7 +204,7 @@ batches = st.lists(
 def play(join, batch, tick):
     records, labels, n_asked = batch
     names = [str(r) for r in records]
-    fresh = LabelJoin.are_new(join, names)
+    fresh = LabelJoin.are_new_ids(join, names)
     join.counts.duplicate_ids -= fresh.count(False)  # `step` counts them once more
     asked = [name for name, first in zip(names, fresh, strict=True) if first][:n_asked]
     return step(join, names, [(str(i), label) for i, label in labels], asked, tick=tick)

@@ -81,7 +81,7 @@ def test_the_state_of_a_join_without_values_is_read():
     assert "values" not in arrays
     join = LabelJoin(WindowSize.parse(2), WindowSize.parse(100), 1)
     join.restore(arrays)
-    assert join.record("3").values is None
+    assert join.held_record("3").values is None
     assert join.requested_record("0").values is None
 
 
