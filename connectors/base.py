@@ -147,7 +147,7 @@ class Source(ABC):
         """Return the offset after each partition's last readable message; None if not known."""
         return None
 
-    def update_end_offsets(self, ends: Position) -> None:  # noqa: B027 - most sources find them themselves
+    def update_end_offsets(self, end_offsets: Position) -> None:  # noqa: B027 - most sources find them themselves
         """Store end offsets for `is_behind`, read by another source object of the input."""
 
     @abstractmethod

@@ -7,10 +7,10 @@ import msgspec
 from streamboost.connectors.base import SinglePartitionSource
 from streamboost.errors import ConnectorError
 
-__all__ = ["LastMessage", "ReplacementDetectingSource"]
+__all__ = ["LastMessageFingerprint", "ReplacementDetectingSource"]
 
 
-class LastMessage(msgspec.Struct, frozen=True, array_like=True):
+class LastMessageFingerprint(msgspec.Struct, frozen=True, array_like=True):
     """Offset and digest of the last message read, to detect a replaced source.
 
     Attributes
@@ -23,10 +23,10 @@ class LastMessage(msgspec.Struct, frozen=True, array_like=True):
     digest: str = ""
 
     @classmethod
-    def from_message(cls, offset: int, content: bytes) -> "LastMessage":
+    def from_message(cls, offset: int, content: bytes) -> "LastMessageFingerprint":
         """Return the fingerprint of the message at `offset` with this content.
 
-        >>> last = LastMessage.from_message(7, b"{}")
+        >>> last = LastMessageFingerprint.from_message(7, b"{}")
         >>> last.has_changed(b"{}"), last.has_changed(b"[]")
         (False, True)
         """
@@ -41,7 +41,7 @@ class LastMessage(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.json.encode(self).decode()
 
     @classmethod
-    def decode(cls, fingerprint: str) -> "LastMessage":
+    def decode(cls, fingerprint: str) -> "LastMessageFingerprint":
         """Decode the result of `encode`; raise ConnectorError for other text."""
         try:
             return msgspec.json.decode(fingerprint, type=cls)
@@ -57,7 +57,7 @@ class ReplacementDetectingSource(SinglePartitionSource):
 
     def __init__(self, input_name: str) -> None:
         super().__init__(input_name)
-        self._last = LastMessage()
+        self._last = LastMessageFingerprint()
 
     @property
     def content_fingerprint(self) -> str | None:
@@ -66,4 +66,4 @@ class ReplacementDetectingSource(SinglePartitionSource):
 
     def set_expected_content(self, fingerprint: str) -> None:
         """Let polls raise an error if the message that `fingerprint` identifies was replaced."""
-        self._last = LastMessage.decode(fingerprint)
+        self._last = LastMessageFingerprint.decode(fingerprint)

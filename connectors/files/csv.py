@@ -139,7 +139,7 @@ class CsvSource(LineSource):
                 start
                 and self._is_newest
                 and not self._compressed
-                and not self._look_like_rows(lines)
+                and not self._lines_look_like_rows(lines)
                 and not _has_line_break_before(file, end)
             ):
                 how = "once a quote closes the cell, or a line break ends the file"
@@ -186,7 +186,7 @@ class CsvSource(LineSource):
 
         Only the first such row is reported. Reading continues at byte `end`.
         """
-        if not self._is_warned_of_long_row and self._look_like_rows(lines):
+        if not self._is_warned_of_long_row and self._lines_look_like_rows(lines):
             self._is_warned_of_long_row = True
             _log.warning(
                 "%s: the row at line %d has %d lines within quotes, and they look like rows: check "
@@ -198,7 +198,7 @@ class CsvSource(LineSource):
             )
             file.seek(end)
 
-    def _look_like_rows(self, lines: list[Message]) -> bool:
+    def _lines_look_like_rows(self, lines: list[Message]) -> bool:
         """Return whether the `lines` of a quoted cell are many, and each inner line is a row."""
         n_columns = len(self._names)
         return (

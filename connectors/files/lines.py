@@ -15,8 +15,8 @@ import msgspec
 from streamboost.connectors.base import PARTITION, Message, SinglePartitionSource
 from streamboost.connectors.files.rotation import (
     FileSegment,
-    begins_with_segment,
     decode_segments,
+    file_begins_with_segment,
     find_rotated_files,
     find_segment_file,
     find_unread_files,
@@ -279,7 +279,7 @@ class LineSource(SinglePartitionSource):
             if after[0] > self._next:
                 self._gaps = {PARTITION: (self._next, after[0])}
             self._next = after[0]
-        elif begins_with_segment(newer_path, segment):
+        elif file_begins_with_segment(newer_path, segment):
             self._open_segment_file(newer_path, segment)
         elif self._end < sys.maxsize:
             raise self._replaced_file_error("the file ends there")
@@ -467,7 +467,7 @@ def _is_file_of_segments(path: Path, segments: list[FileSegment]) -> bool:
     """Return whether the file at `path` is the file of one of `segments`."""
     there = path.stat()
     return any(
-        one.has_device_and_inode(there) or begins_with_segment(path, one) for one in segments
+        one.has_device_and_inode(there) or file_begins_with_segment(path, one) for one in segments
     )
 
 

@@ -15,7 +15,7 @@ import msgspec
 from streamboost.connectors.base import PARTITION, Message
 from streamboost.connectors.files.cells import message_from_row
 from streamboost.connectors.files.rotation import open_regular_file
-from streamboost.connectors.last_read import LastMessage, ReplacementDetectingSource
+from streamboost.connectors.last_read import LastMessageFingerprint, ReplacementDetectingSource
 from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
 __all__ = ["ParquetSource"]
@@ -98,7 +98,9 @@ class ParquetSource(ReplacementDetectingSource):
         ]
         self._next += len(messages)
         if messages and self._next - 1 > self._last.offset:
-            self._last = LastMessage.from_message(self._next - 1, repr(rows[-1]).encode())
+            self._last = LastMessageFingerprint.from_message(
+                self._next - 1, repr(rows[-1]).encode()
+            )
         return messages
 
     def lag(self) -> int:

@@ -20,8 +20,8 @@ from streamboost.errors import ConnectorError
 
 __all__ = [
     "FileSegment",
-    "begins_with_segment",
     "decode_segments",
+    "file_begins_with_segment",
     "find_rotated_files",
     "find_segment_file",
     "find_unread_files",
@@ -126,7 +126,7 @@ def find_segment_file(path: Path, segment: FileSegment) -> Path | None:
     """
     own: list[Path] = []
     copies: list[tuple[bool, int, Path]] = []
-    for named in _path_and_target(path):
+    for named in _path_and_link_target(path):
         rotated, stem = _rotated_name_pattern(named), named.name.split(".")[0]
         for one, there in _files_in_same_folder(named):
             if segment.has_device_and_inode(there):
@@ -136,10 +136,10 @@ def find_segment_file(path: Path, segment: FileSegment) -> Path | None:
     if not segment.known:
         return next((one for *_, one in copies if one in own), path)
     places = (*own, path, *(one for *_, one in sorted(copies)))
-    return next((one for one in places if begins_with_segment(one, segment)), None)
+    return next((one for one in places if file_begins_with_segment(one, segment)), None)
 
 
-def begins_with_segment(path: Path, segment: FileSegment) -> bool:
+def file_begins_with_segment(path: Path, segment: FileSegment) -> bool:
     """Return whether the file at `path` begins with the content that was read of `segment`."""
     try:
         with open_regular_file(path) as file:
@@ -148,26 +148,26 @@ def begins_with_segment(path: Path, segment: FileSegment) -> bool:
         return False
 
 
-def find_rotated_files(path: Path, since: int) -> list[Path]:
-    """Return the rotated files of `path` written after `since`, oldest first.
+def find_rotated_files(path: Path, since_ns: int) -> list[Path]:
+    """Return the rotated files of `path` written after `since_ns`, oldest first.
 
-    `since` is in nanoseconds since the epoch. If `path` is a symbolic link, rotated files of its
+    `since_ns` is in nanoseconds since the epoch. If `path` is a symbolic link, rotated files of its
     target are found, too, but not the target itself. The name of a rotated file is the name of
     `path` with a number, a date, a weekday, or a word such as "old".
     """
     current = next((there for one, there in _files_in_same_folder(path) if one == path), None)
     newer = {
         (there.st_mtime_ns, one)
-        for named in _path_and_target(path)
+        for named in _path_and_link_target(path)
         for one, there in _files_in_same_folder(named)
         if _rotated_name_pattern(named).fullmatch(one.name)
-        if there.st_size and there.st_mtime_ns > since
+        if there.st_size and there.st_mtime_ns > since_ns
         if current is None or not os.path.samestat(there, current)
     }
     return [one for _, one in sorted(newer)]
 
 
-def _path_and_target(path: Path) -> list[Path]:
+def _path_and_link_target(path: Path) -> list[Path]:
     """Return `path` and, if it is a symbolic link, the file that it leads to."""
     return [path, Path(os.path.realpath(path))] if path.is_symlink() else [path]
 
@@ -181,11 +181,11 @@ def _rotated_name_pattern(path: Path) -> re.Pattern[str]:
     return re.compile(rf"({name}{added}|{number}{name})({ending})?(\.\w+)?", re.IGNORECASE)
 
 
-def find_unread_link_targets(path: Path, since: int) -> list[Path]:
+def find_unread_link_targets(path: Path, since_ns: int) -> list[Path]:
     """Return earlier targets of the symbolic link `path` that were never read.
 
-    Only targets written after `since` (ns since the epoch) are returned, oldest first. Their names
-    differ from the name of the current target in digits only, and they were modified earlier.
+    Only targets written after `since_ns` (ns since the epoch) are returned, oldest first. Their
+    names differ from the name of the current target in digits only, and they were modified earlier.
     """
     if not path.is_symlink():
         return []
@@ -196,7 +196,7 @@ def find_unread_link_targets(path: Path, since: int) -> list[Path]:
         (there.st_mtime_ns, one)
         for one, there in beside
         if _DIGITS.sub("0", one.name) == _DIGITS.sub("0", target.name) and one != target
-        if there.st_size and since < there.st_mtime_ns <= newest
+        if there.st_size and since_ns < there.st_mtime_ns <= newest
     ]
     return [one for _, one in sorted(newer)]
 
@@ -216,12 +216,12 @@ def rotated_file_mtimes(path: Path) -> tuple[int, ...]:
     return tuple(sorted(times, reverse=True)[:_MOST_OLDER])
 
 
-def find_unread_files(path: Path, since: int, segments: list[FileSegment]) -> list[Path]:
+def find_unread_files(path: Path, since_ns: int, segments: list[FileSegment]) -> list[Path]:
     """Return unread files between the file that was read and the file that is at `path` now.
 
     The unread files are rotated files or earlier link targets. The file that was read is that of
-    the last of `segments`, modified at `since`, in nanoseconds since the epoch. Unread files do not
-    belong to `segments`, and were modified later. If the clock was set back, they have earlier
+    the last of `segments`, modified at `since_ns`, in nanoseconds since the epoch. Unread files do
+    not belong to `segments`, and were modified later. If the clock was set back, they have earlier
     times, but none of the times stored when the file was opened.
     """
     older = segments[-1].older
@@ -229,10 +229,10 @@ def find_unread_files(path: Path, since: int, segments: list[FileSegment]) -> li
     return [
         one
         for one, written in _rotated_files_and_targets(path)
-        if written > since
+        if written > since_ns
         or (
             older is not None
-            and first <= written < since
+            and first <= written < since_ns
             and written not in older
             and not _is_original_file(one, segments)
         )
@@ -244,7 +244,8 @@ def _is_original_file(path: Path, segments: list[FileSegment]) -> bool:
     with suppress(FileNotFoundError):
         there = path.stat()
         return any(
-            one.has_device_and_inode(there) and begins_with_segment(path, one) for one in segments
+            one.has_device_and_inode(there) and file_begins_with_segment(path, one)
+            for one in segments
         )
     return False
 

@@ -9,10 +9,10 @@ from kafka import KafkaConsumer, TopicPartition
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
     find_damaged_offsets,
-    is_damage_error,
+    first_and_end_offsets,
+    is_damaged_message_error,
     partition_numbers,
     poll_messages,
-    retained_range,
 )
 from streamboost.connectors.kafka.producer import MessageDispatcher
 from streamboost.connectors.kafka.sink import KafkaSink
@@ -79,7 +79,7 @@ class CompactedTopicReader:
                 records = poll_messages(consumer, wait_ms).get(self._at, [])
                 self._next = consumer.position(self._at, timeout_ms=MOMENT_MS)
         except UnavailableError as error:
-            if not is_damage_error(error):
+            if not is_damaged_message_error(error):
                 raise
             self.close()
             if damage := find_damaged_offsets(self._cluster, self._at.topic, {"0": self._next}):
@@ -119,7 +119,7 @@ class CompactedTopicReader:
                 "recreate it with `streamboost check --create-topics`"
             )
         consumer.assign([self._at])
-        starts, ends = retained_range(consumer, [self._at], self._where)
+        starts, ends = first_and_end_offsets(consumer, [self._at], self._where)
         # A recreated topic starts at 0; messages removed by compaction have newer ones.
         self._next = max(self._next, starts[self._at]) if self._next <= ends[self._at] else 0
         consumer.seek(self._at, self._next)

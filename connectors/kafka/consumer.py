@@ -18,12 +18,12 @@ __all__ = [
     "check_offset_is_retained",
     "consumer_positions",
     "find_damaged_offsets",
-    "is_damage_error",
+    "first_and_end_offsets",
+    "is_damaged_message_error",
     "is_out_of_range_error",
     "message_from_record",
     "partition_numbers",
     "poll_messages",
-    "retained_range",
     "topic_recreated_error",
     "unknown_partition_error",
 ]
@@ -127,7 +127,7 @@ def unknown_partition_error(topic: str, partition: str) -> ConnectorError:
     )
 
 
-def retained_range(
+def first_and_end_offsets(
     consumer: KafkaConsumer, partitions: Sequence[TopicPartition], resource_name: str
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Return two mappings from partition: to the first retained and to the committed end offset."""
@@ -169,7 +169,7 @@ def is_out_of_range_error(error: Exception) -> bool:
     return isinstance(error.__cause__, kafka_errors.OffsetOutOfRangeError)
 
 
-def is_damage_error(error: Exception) -> bool:
+def is_damaged_message_error(error: Exception) -> bool:
     """Return whether an error was caused by messages with a wrong checksum or encoding.
 
     The caller must close the consumer that raised the error: its next poll would never return.
@@ -188,7 +188,7 @@ def find_damaged_offsets(
     for name in sorted(offsets, key=int):
         partition, start = TopicPartition(topic, int(name)), offsets[name]
         with closing(cluster.create_consumer()) as consumer:
-            end = retained_range(consumer, [partition], topic)[1][partition]
+            end = first_and_end_offsets(consumer, [partition], topic)[1][partition]
         found = _find_damaged_batch(cluster, partition, start, end)
         if found is None:
             continue

@@ -14,16 +14,16 @@ from kafka import KafkaConsumer, TopicPartition
 from streamboost.connectors.base import CommittedBatch, Position
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
-    is_damage_error,
+    is_damaged_message_error,
     is_out_of_range_error,
     poll_messages,
 )
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
-__all__ = ["KafkaJournal", "StoredEntry", "journal_topic"]
+__all__ = ["KafkaJournal", "StoredJournalEntry", "journal_topic"]
 
 
-class StoredEntry(NamedTuple):
+class StoredJournalEntry(NamedTuple):
     """Journal entry with decoded headers; `writer` is a random id of the process that wrote it."""
 
     committed: CommittedBatch
@@ -56,7 +56,7 @@ class KafkaJournal:
         self._cluster = cluster
         self._where = f"topic {self.partition.topic!r}, the journal, at {cluster.servers}"
 
-    def entries_after(self, sequence: int) -> Iterator[StoredEntry]:
+    def entries_after(self, sequence: int) -> Iterator[StoredJournalEntry]:
         """Yield every retained entry of batches after `sequence`, in order."""
         with self._open_consumer() as consumer:
             start, end = self._retained_offset_range(consumer)
@@ -65,7 +65,7 @@ class KafkaJournal:
                 if entry.committed.sequence > sequence:
                     yield entry
 
-    def newest_entry(self) -> StoredEntry | None:
+    def newest_entry(self) -> StoredJournalEntry | None:
         """Return the newest entry, or None if the journal is empty."""
         with self._open_consumer() as consumer:
             start, end = self._retained_offset_range(consumer)
@@ -124,7 +124,7 @@ class KafkaJournal:
                 raise UnavailableError(
                     f"{self._where}: entries were deleted while they were read: try again"
                 ) from error
-            if not is_damage_error(error):
+            if not is_damaged_message_error(error):
                 raise
             raise ConnectorError(
                 f"{self._where} is damaged: {error.__cause__}. Bring the topic back from a copy"
@@ -156,7 +156,7 @@ class KafkaJournal:
 
     def _read_journal_entries(
         self, consumer: KafkaConsumer, start: int, end: int
-    ) -> Iterator[StoredEntry]:
+    ) -> Iterator[StoredJournalEntry]:
         """Yield the journal's entries with offsets [start, end)."""
         with translate_errors(self._where):
             consumer.seek(self.partition, start)
@@ -177,13 +177,13 @@ class KafkaJournal:
                 raise UnavailableError(f"{self._where} gives nothing, though it has more")
 
 
-def _decode_journal_entry(record: Any) -> StoredEntry:
+def _decode_journal_entry(record: Any) -> StoredJournalEntry:
     """Convert a consumer record to a journal entry; StateError if it is no journal entry."""
     try:
         headers = dict(record.headers)
         positions = msgspec.json.decode(headers["positions"], type=dict[str, Position])
         committed = CommittedBatch(int(headers["sequence"]), positions)
-        return StoredEntry(committed, bytes(record.value), headers["writer"])
+        return StoredJournalEntry(committed, bytes(record.value), headers["writer"])
     except (KeyError, ValueError, TypeError, msgspec.MsgspecError) as error:
         raise StateError(
             f"offset {record.offset} of topic {record.topic!r}, a journal, is not an entry of a "

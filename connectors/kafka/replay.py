@@ -14,12 +14,12 @@ from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, transl
 from streamboost.connectors.kafka.consumer import (
     check_offset_is_retained,
     find_damaged_offsets,
-    is_damage_error,
+    first_and_end_offsets,
+    is_damaged_message_error,
     is_out_of_range_error,
     message_from_record,
     partition_numbers,
     poll_messages,
-    retained_range,
 )
 from streamboost.errors import ConnectorError, UnavailableError
 
@@ -102,7 +102,7 @@ class KafkaReplay:
             self.close()
             if is_out_of_range_error(error):
                 self._raise_if_offset_not_retained(partition, place)
-            if not is_damage_error(error):
+            if not is_damaged_message_error(error):
                 raise
             damage = find_damaged_offsets(self._cluster, self._topic, {partition_name: place})
             if damage is None:
@@ -134,7 +134,7 @@ class KafkaReplay:
         return consumer
 
     def _raise_if_offset_not_retained(self, partition: TopicPartition, offset: int) -> None:
-        starts, ends = retained_range(
+        starts, ends = first_and_end_offsets(
             self._consumer_positioned_at(partition, offset), [partition], self._where
         )
         number = partition.partition

@@ -17,12 +17,12 @@ from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, transl
 from streamboost.connectors.kafka.consumer import (
     check_offset_is_retained,
     find_damaged_offsets,
-    is_damage_error,
+    first_and_end_offsets,
+    is_damaged_message_error,
     is_out_of_range_error,
     message_from_record,
     partition_numbers,
     poll_messages,
-    retained_range,
     topic_recreated_error,
     unknown_partition_error,
 )
@@ -178,12 +178,12 @@ class KafkaSource(Source):
         """Return the end offset of committed messages of each partition."""
         consumer, numbers = self._consumer_and_partition_numbers()
         partitions = [TopicPartition(self.topic, number) for number in numbers]
-        _, ends = retained_range(consumer, partitions, self._topic_description)
+        _, ends = first_and_end_offsets(consumer, partitions, self._topic_description)
         return {str(partition.partition): end for partition, end in ends.items()}
 
-    def update_end_offsets(self, ends: Position) -> None:
+    def update_end_offsets(self, end_offsets: Position) -> None:
         """Store end offsets of committed messages, which `is_behind` uses."""
-        self._noted = dict(ends)
+        self._noted = dict(end_offsets)
 
     def close(self) -> None:
         """Release the connections; the next poll connects again."""
@@ -237,7 +237,7 @@ class KafkaSource(Source):
             self._at = {}  # messages of the failed poll are read again
             if is_out_of_range_error(error):
                 return []
-            if not is_damage_error(error):
+            if not is_damaged_message_error(error):
                 raise
             self._close_consumer()
             return self._skip_damaged_messages(error)
@@ -288,7 +288,7 @@ class KafkaSource(Source):
         names = [str(partition.partition) for partition in partitions]
         if unknown := sorted(set(self._next) - set(names)):
             raise unknown_partition_error(self.topic, unknown[0])
-        starts, ends = retained_range(consumer, partitions, self._topic_description)
+        starts, ends = first_and_end_offsets(consumer, partitions, self._topic_description)
         places = {}
         for name, partition in zip(names, partitions, strict=True):
             places[name] = self._next.get(name, starts[partition])

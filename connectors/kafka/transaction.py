@@ -16,7 +16,7 @@ from streamboost.connectors.base import CommittedBatch, Position, Sink, Transact
 from streamboost.connectors.kafka.admin import check_group_is_empty
 from streamboost.connectors.kafka.cluster import KafkaCluster, close_producer, translate_errors
 from streamboost.connectors.kafka.internals import topic_id
-from streamboost.connectors.kafka.journal import KafkaJournal, StoredEntry
+from streamboost.connectors.kafka.journal import KafkaJournal, StoredJournalEntry
 from streamboost.connectors.kafka.producer import RECREATE_REMEDY, MessageDispatcher
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.errors import ConnectorError, StateError
@@ -128,7 +128,7 @@ class KafkaTransaction(Transaction):
             sequence, before | {name: dict(p) for name, p in positions.items()}
         )
         self.write_non_transactional(sequence, writes)
-        entry = StoredEntry(committed, journal, self._writer)
+        entry = StoredJournalEntry(committed, journal, self._writer)
         try:
             with translate_errors(self._where):
                 dispatcher = MessageDispatcher(self._cluster, self._producer)
@@ -178,7 +178,7 @@ class KafkaTransaction(Transaction):
     def _last_committed_sequence(self) -> int:
         return self._last.sequence if self._last else 0
 
-    def _raise_if_other_process_committed(self, newest_entry: StoredEntry | None) -> None:
+    def _raise_if_other_process_committed(self, newest_entry: StoredJournalEntry | None) -> None:
         """Raise StateError if another process wrote an entry after this object's last entry."""
         if not self._has_begun or newest_entry is None or newest_entry.committed == self._last:
             return
@@ -194,7 +194,7 @@ class KafkaTransaction(Transaction):
         producer: KafkaProducer,
         dispatcher: MessageDispatcher,
         writes: Sequence[tuple[Sink, Sequence[bytes]]],
-        entry: StoredEntry,
+        entry: StoredJournalEntry,
     ) -> None:
         producer.begin_transaction()
         topic, partition = self._journal.partition

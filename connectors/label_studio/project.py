@@ -19,7 +19,7 @@ from streamboost.connectors.label_studio.interface import TaskVariable, required
 from streamboost.connectors.messages.labels import unprintable_character_fault
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
-__all__ = ["KEY", "Choices", "LabelStudioAnswer", "LabelStudioProject", "LabelStudioTask"]
+__all__ = ["KEY", "ChoicesTag", "LabelStudioAnswer", "LabelStudioProject", "LabelStudioTask"]
 
 KEY = "streamboost"
 """Field of a task's data that identifies the task."""
@@ -34,7 +34,7 @@ _EMAIL = re.compile(r'([^\s"]+@[^\s"]+), \d+$')
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class ChoicesTag:
     """`Choices` tag of a labelling interface, with which annotators select the label.
 
     Attributes
@@ -151,7 +151,7 @@ class LabelStudioProject:
         self.where = f"project {project} at {url.rstrip('/')}"
         self._api = ApiClient(url.rstrip("/"), token, self.where, timeout)
 
-    def fetch_choices_tag(self, name: str | None = None) -> Choices:
+    def fetch_choices_tag(self, name: str | None = None) -> ChoicesTag:
         """Return the project's `Choices` tag with this name, or its only one if `name` is None.
 
         Raises ConfigurationError if there is no such tag, or several tags and no `name`.
@@ -172,7 +172,7 @@ class LabelStudioProject:
             variables = required_variables(project.label_config)
         except ValueError as error:
             raise ConnectorError(f"{self.where}: {error}") from None
-        return Choices(name, tag.to_name[0], tuple(tag.labels), variables)
+        return ChoicesTag(name, tag.to_name[0], tuple(tag.labels), variables)
 
     def create_tasks(self, tasks: Sequence[Mapping[str, Any]]) -> list[int]:
         """Import at least one task, each with its data and predictions; return their ids.
@@ -184,7 +184,7 @@ class LabelStudioProject:
         return self._api.post(path, tasks, _ImportResponse).task_ids
 
     def fetch_tasks(
-        self, choices: Choices, ids: Iterable[int] | None = None
+        self, choices: ChoicesTag, ids: Iterable[int] | None = None
     ) -> dict[int, LabelStudioTask]:
         """Return existing tasks by id: those in `ids`, or all tasks of the project if None."""
         if ids is None:
@@ -200,7 +200,7 @@ class LabelStudioProject:
         self._api.delete(f"/api/tasks/{id}/")
 
     def _fetch_task_batch(
-        self, choices: Choices, ids: Sequence[int] | None
+        self, choices: ChoicesTag, ids: Sequence[int] | None
     ) -> dict[int, LabelStudioTask]:
         found: dict[int, LabelStudioTask] = {}
         for page in self._fetch_task_pages(ids):
@@ -299,7 +299,7 @@ class _TaskResponse(msgspec.Struct):
     is_labeled: bool = False
     draft_exists: bool = False  # `drafts` lists only drafts of the token's user
 
-    def to_label_studio_task(self, choices: Choices) -> LabelStudioTask:
+    def to_label_studio_task(self, choices: ChoicesTag) -> LabelStudioTask:
         """Return the task with the newest answer of each annotator."""
         answers: dict[str, LabelStudioAnswer] = {}
         for one in sorted(self.annotations, key=lambda each: each.created_at or ""):

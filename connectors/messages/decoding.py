@@ -95,7 +95,8 @@ class DecodeContext:
     """Parses the messages of one poll, and collects dead letters for unusable ones.
 
     Messages of more than `max_bytes` bytes are unusable. `source` and `time` (processing time in
-    milliseconds, or None) are stored in dead letters. With `by_key`, the message's key is the id.
+    milliseconds, or None) are stored in dead letters. With `ids_from_keys`, the message's key is
+    the id.
     """
 
     def __init__(
@@ -105,13 +106,13 @@ class DecodeContext:
         source: str,
         time: int | None,
         *,
-        by_key: bool = False,
+        ids_from_keys: bool = False,
     ) -> None:
         self._messages = messages
         self._max_bytes = max_bytes
         self._source = source
         self._time = time
-        self.by_key = by_key
+        self.ids_from_keys = ids_from_keys
         self._dead: dict[int, DeadLetter] = {}
 
     @property
@@ -125,7 +126,7 @@ class DecodeContext:
             self._messages[index], reason, detail, source=self._source, time=self._time
         )
 
-    def parse(
+    def decode_messages(
         self,
         decode: Callable[[bytes], Any],
         to_tuple: Callable[[Any], tuple[Any, ...]],
@@ -136,7 +137,7 @@ class DecodeContext:
         `to_tuple` converts the result of `decode` to a tuple, and may raise msgspec's
         ValidationError. `reason_by_name` maps the names of the first values of this tuple, which
         are required, to the reason of the dead letter if the value is None or "". The first value
-        is the id, which is replaced by the message's key if `by_key`.
+        is the id, which is replaced by the message's key if `ids_from_keys`.
         """
         kept: list[int] = []
         parsed: list[tuple[Any, ...]] = []
@@ -155,7 +156,7 @@ class DecodeContext:
                 if not payload.isascii():
                     codecs.utf_8_decode(payload, "strict", True)  # msgspec skips unread text
                 values = to_tuple(decode(payload))
-                if self.by_key:
+                if self.ids_from_keys:
                     values = (message.name or _decode_message_key(message.key), *values[1:])
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 self.reject_message(index, *explain_decode_error(payload, error))
@@ -177,7 +178,7 @@ class DecodeContext:
         return f"{name} has {len(id)} characters: give at most {LONGEST_ID}"
 
     def _describe_field(self, name: str, value_index: int = 0) -> str:
-        return "the message's key" if self.by_key and value_index == 0 else f"field {name!r}"
+        return "the message's key" if self.ids_from_keys and value_index == 0 else f"field {name!r}"
 
     def _reject_message_without_value(
         self, index: int, required_values: Sequence[Any], reason_by_name: dict[str, Reason]
@@ -534,7 +535,7 @@ class NumberDecoder:
 
     def decode(self, context: DecodeContext, messages: Sequence[Message]) -> Records:
         """Decode records of numbers; values of other types are rejected as dead letters."""
-        kept, rows = context.parse(
+        kept, rows = context.decode_messages(
             self._decode_struct, msgspec.structs.astuple, {self.id or "id": "missing_id"}
         )
         records = Records(
@@ -607,7 +608,7 @@ class RecordDecoder:
             make_values_reader(self.names, self.hidden),
             (lambda record: None) if self.id is None else make_id_reader(self.id),
         )
-        kept, rows = context.parse(
+        kept, rows = context.decode_messages(
             msgspec.json.Decoder(dict[str, Any]).decode,
             lambda record: (id_of(record), record),
             {self.id or "id": "missing_id"},

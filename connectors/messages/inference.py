@@ -126,21 +126,21 @@ def absent_fields_error(
     payloads: Iterable[bytes],
     names: Iterable[str],
     *,
-    near_only: bool = False,
-    used: Container[str] = (),
+    similar_names_only: bool = False,
+    used_names: Container[str] = (),
 ) -> str | None:
     """Return an error text for the first of `names` that no record has; None if all exist.
 
-    With `near_only`, only names that are similar to a field of the records are reported. Fields in
-    `used` are not compared.
+    With `similar_names_only`, only names that are similar to a field of the records are reported.
+    Fields in `used_names` are not compared.
     """
     records = list(_iterate_json_objects(payloads))
     there = _field_names_of_records(records)
     for name in names if records else ():
         get = path_getter(name)
         if name not in there and all(get(record) is None for record in records):
-            near = get_close_matches(name, [one for one in there if one not in used], n=1)
-            if near_only and not near:
+            near = get_close_matches(name, [one for one in there if one not in used_names], n=1)
+            if similar_names_only and not near:
                 continue
             hint = (
                 f"did you mean {near[0]}?" if near else f"fields seen: {_join_field_names(there)}"

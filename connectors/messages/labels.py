@@ -35,7 +35,7 @@ __all__ = [
     "infer_label_kind",
     "label_from_json",
     "label_to_json",
-    "nearest_class",
+    "most_similar_class",
     "normalize_label",
     "unprintable_character_fault",
 ]
@@ -173,11 +173,11 @@ def unprintable_character_fault(name: str) -> str:
     return ""
 
 
-def nearest_class(label: str | int, classes: Iterable[str | int], cutoff: float = 0.0) -> Any:
+def most_similar_class(label: str | int, classes: Iterable[str | int], cutoff: float = 0.0) -> Any:
     """Return the class most similar to `label`; None if no similarity reaches `cutoff`.
 
-    >>> nearest_class("Gras", ["grass", "path"], 0.6), nearest_class("tree", ["grass", "path"], 0.6)
-    ('grass', None)
+    >>> [most_similar_class(label, ["grass", "path"], 0.6) for label in ("Gras", "tree")]
+    ['grass', None]
     """
     names = {_label_text_for_comparison(one): one for one in classes}
     found = get_close_matches(_label_text_for_comparison(label), names, n=1, cutoff=cutoff)
@@ -294,9 +294,9 @@ class LabelMessageCodec:
         empty cell.
         """
         readers = self._decoder_and_fields_getter
-        if context.by_key:  # inline labels, whose own id fields are not read
+        if context.ids_from_keys:  # inline labels, whose own id fields are not read
             readers = decode_json_object, self._keyed_fields_getter
-        kept, rows = context.parse(*readers, {self._id_field: "missing_id"})
+        kept, rows = context.decode_messages(*readers, {self._id_field: "missing_id"})
         kind = self.label_kind
         usable: list[tuple[Message, str, Any, Time, str | None]] = []
         for index, (id, given, time, source) in zip(kept, rows, strict=True):
@@ -338,7 +338,7 @@ class LabelMessageCodec:
         if label is None or fault:
             return None, "bad_label", fault
         if self.classes and label not in self._allowed_labels:
-            near = nearest_class(label, self.classes)
+            near = most_similar_class(label, self.classes)
             text = (
                 f"is {abbreviated_label(label)}, and [schema] classes names no such: "
                 f"the nearest is {near!r}"

@@ -252,17 +252,21 @@ class Schema:
         context = self._make_decode_context(messages, source, time)
         if is_list:
             return DecodedRecords(
-                self._number_decoders[context.by_key].decode(context, messages),
+                self._number_decoders[context.ids_from_keys].decode(context, messages),
                 context.dead_letters,
             )
-        mixed = self._record_decoders[context.by_key].decode(context, messages, self._known_fields)
+        mixed = self._record_decoders[context.ids_from_keys].decode(
+            context, messages, self._known_fields
+        )
         return DecodedRecords(mixed, context.dead_letters)
 
     def _make_decode_context(
         self, messages: Sequence[Message], source: str, time: int | None
     ) -> DecodeContext:
-        by_key = self.id_from == "key" and source == "records"
-        return DecodeContext(messages, self.max_record_bytes, source, time, by_key=by_key)
+        ids_from_keys = self.id_from == "key" and source == "records"
+        return DecodeContext(
+            messages, self.max_record_bytes, source, time, ids_from_keys=ids_from_keys
+        )
 
     def decode_labels(
         self,

@@ -109,7 +109,9 @@ class StreamRetention:
             )
             return found.fetchall()
 
-    def delete_before(self, moment: StreamMoment, needed: Mapping[str, int], sequence: int) -> int:
+    def delete_before(
+        self, moment: StreamMoment, first_needed_offsets: Mapping[str, int], sequence: int
+    ) -> int:
         """Delete messages older than `moment`, and journal entries up to batch `sequence`.
 
         The transactions are short. A call deletes a limited number of messages, at least twice the
@@ -118,7 +120,8 @@ class StreamRetention:
         Parameters
         ----------
         moment : one of `stored_moments`
-        needed : maps a stream to the first offset that must be kept; a stream may be missing
+        first_needed_offsets : maps a stream to the first offset that must be kept; a stream may be
+            missing
         sequence : newest batch whose journal entry may be deleted
 
         Returns
@@ -129,7 +132,9 @@ class StreamRetention:
         n_deleted, limit = 0, max(_AT_LEAST, 2 * self._count_appended_messages())
         while n_deleted < limit:
             with self._database.write_transaction() as connection:
-                n = self._delete_messages_and_entries(connection, moment, needed, sequence)
+                n = self._delete_messages_and_entries(
+                    connection, moment, first_needed_offsets, sequence
+                )
                 if not n:
                     self._delete_moments_before(connection, moment)
             n_deleted += n
@@ -152,7 +157,7 @@ class StreamRetention:
         self,
         connection: sqlite3.Connection,
         moment: StreamMoment,
-        needed: Mapping[str, int],
+        first_needed_offsets: Mapping[str, int],
         sequence: int,
     ) -> int:
         """Delete up to `_STEP` old messages and journal entries; return the number of deletions."""
@@ -171,7 +176,7 @@ class StreamRetention:
             if not table_exists(connection, stream):
                 continue
             (newest,) = connection.execute(f'SELECT max(offset) FROM "{stream}"').fetchone()
-            before = min(end, needed.get(stream, end), newest or 0)
+            before = min(end, first_needed_offsets.get(stream, end), newest or 0)
             while left > 0 and length < _STEP_LENGTH:
                 rows = connection.execute(
                     f'SELECT offset, length(payload) FROM "{stream}" WHERE offset < ? '

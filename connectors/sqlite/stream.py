@@ -15,7 +15,7 @@ from pathlib import Path
 from sqlite3 import Connection
 
 from streamboost.connectors.base import PARTITION, Message, Position, Sink
-from streamboost.connectors.last_read import LastMessage, ReplacementDetectingSource
+from streamboost.connectors.last_read import LastMessageFingerprint, ReplacementDetectingSource
 from streamboost.connectors.sqlite.database import (
     Database,
     append_payloads,
@@ -126,7 +126,7 @@ class SqliteSource(ReplacementDetectingSource):
         ]
         self._next = messages[-1].offset + 1 if messages else end
         if messages and messages[-1].offset > self._last.offset:
-            self._last = LastMessage.from_message(
+            self._last = LastMessageFingerprint.from_message(
                 messages[-1].offset, messages[-1].payload[:_BEGINNING]
             )
         return messages

@@ -324,7 +324,9 @@ def _describe_features(config: Config, get_schema: _GetSchema, messages: list[Me
     added = added_fields(config, schema)
     _refuse_absent_fields(schema, messages, made, added, is_fresh=is_fresh)
     repeated = config.sections.predictions.include
-    if missing := absent_fields_error([m.payload for m in messages], repeated, near_only=True):
+    if missing := absent_fields_error(
+        [m.payload for m in messages], repeated, similar_names_only=True
+    ):
         raise DataError(f"[predictions] include: {missing}")
     dead = _describe_dead_letters(schema.decode(messages).dead, len(messages))
     if named.has_known_features and (
@@ -353,15 +355,17 @@ def _refuse_absent_fields(
     here, there = ([m.payload for m in some] for some in (messages, transformed))
     times = [] if schema.time is None else [schema.time]
     if is_fresh:
-        for key, names, near_only in (
+        for key, names, similar_names_only in (
             ("[schema.fields]", schema.named, False),
             ("[schema] time:", times, False),
             ("[schema] exclude:", schema.exclude, True),
         ):
             seen = here if names is times else there
-            if missing := absent_fields_error(seen, names, near_only=near_only):
+            if missing := absent_fields_error(seen, names, similar_names_only=similar_names_only):
                 raise DataError(f"{key} {missing}")
-    elif missing := absent_fields_error(there, new_fields, near_only=True, used=schema.features):
+    elif missing := absent_fields_error(
+        there, new_fields, similar_names_only=True, used_names=schema.features
+    ):
         raise DataError(f"[schema.fields] {missing}")
     for name in times:
         if wrong := time_field_error(here, name):

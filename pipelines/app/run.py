@@ -36,7 +36,7 @@ from streamboost.pipelines.app.retention import create_log_retention, delete_old
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.compatibility import store_config, unchangeable_settings
 from streamboost.pipelines.config.durations import WindowSize
-from streamboost.pipelines.config.field_changes import added_fields, configured_output_rules
+from streamboost.pipelines.config.field_changes import added_fields, configured_changeable_settings
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.distributed.learning import LearningPipeline
 from streamboost.pipelines.models.recorded import RecordedPredictions
@@ -165,7 +165,7 @@ def _add_config_changes_to_journal(config: Config, pipeline: Pipeline) -> None:
     if fields := added_fields(config, pipeline.schema):
         extras.fields = {name: field.to_config() for name, field in fields.items()}
     if (
-        rules := configured_output_rules(config, pipeline.schema)
+        rules := configured_changeable_settings(config, pipeline.schema)
     ) != pipeline.schema.changeable_settings:
         extras.rules = rules
     if (decision := config.sections.decision_parameters) != pipeline.decision:

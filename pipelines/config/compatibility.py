@@ -321,7 +321,7 @@ def _describe_changes(config: Config, state: State, stored: Tables) -> list[str]
             )
     left = {"model", "shadow_models", "features"} & (stored.keys() - config.written.keys())
     changes += [f"[{section}] was set and is not" for section in sorted(left)]
-    names = ", ".join(config.variables.names)
+    names = ", ".join(config.variables.used_names)
     if changes or not names:
         return changes or ["its paths refer to other files now"]
     return [f"an environment variable it names ({names}) has another value"]

@@ -76,16 +76,17 @@ class PausableClock:
     advanced_at: RecordCountAndBatchTime
     """Time at the newest `advance`, including pauses."""
 
-    def advance(self, now: RecordCountAndBatchTime, *, records: bool, time: bool) -> None:
+    def advance(
+        self, now: RecordCountAndBatchTime, *, records_advance: bool, time_advances: bool
+    ) -> None:
         """Advance to `now`.
 
-        `records` and `time` are whether the record count and the processing time advance; otherwise
-        they pause.
+        Without `records_advance` or `time_advances`, the record count or the time pauses.
         """
         self.active_time = RecordCountAndBatchTime(
-            self.active_time.records + records * (now.records - self.advanced_at.records),
+            self.active_time.records + records_advance * (now.records - self.advanced_at.records),
             self.active_time.batch_time_ms
-            + time * (now.batch_time_ms - self.advanced_at.batch_time_ms),
+            + time_advances * (now.batch_time_ms - self.advanced_at.batch_time_ms),
         )
         self.advanced_at = now
 

@@ -160,7 +160,7 @@ def load(path: str | os.PathLike[str], *, learner: bool = True) -> Config:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: cannot be read as text: {error}") from error
     try:
-        tables, mended = toml.parse_text(text)
+        tables, mended = toml.parse_allowing_unquoted_words(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: not valid TOML: {error}") from error
     if mended:  # without the value, which may be a secret

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["format_key", "format_sections", "format_value", "parse_text"]
+__all__ = ["format_key", "format_sections", "format_value", "parse_allowing_unquoted_words"]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LINE = re.compile(r" \(at line (\d+), ")
@@ -70,7 +70,7 @@ def format_value(value: Any) -> str:
     raise TypeError(f"a {type(value).__name__} cannot be written as TOML: {value!r}")
 
 
-def parse_text(text: str) -> tuple[dict[str, Any], dict[int, str]]:
+def parse_allowing_unquoted_words(text: str) -> tuple[dict[str, Any], dict[int, str]]:
     """Parse a TOML text; return its tables, and the keys with unquoted values by line number.
 
     If a line is invalid because its value is an unquoted word, or a list of words, the words are
@@ -83,7 +83,7 @@ def parse_text(text: str) -> tuple[dict[str, Any], dict[int, str]]:
 
     Examples
     --------
-    >>> parse_text("[source]\\nconnector = files")
+    >>> parse_allowing_unquoted_words("[source]\\nconnector = files")
     ({'source': {'connector': 'files'}}, {2: 'connector'})
     """
     lines, mended = text.split("\n"), dict[int, str]()

@@ -35,7 +35,7 @@ class EnvironmentVariables:
         self._used: dict[str, str] = {}
 
     @property
-    def names(self) -> list[str]:
+    def used_names(self) -> list[str]:
         """The sorted names of the variables that `substitute` has used."""
         return sorted(self._used)
 

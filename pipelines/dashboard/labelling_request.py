@@ -6,7 +6,11 @@ from string import ascii_lowercase
 from textwrap import shorten
 from typing import Any, Literal
 
-from streamboost.connectors.messages.labels import label_from_json, nearest_class, normalize_label
+from streamboost.connectors.messages.labels import (
+    label_from_json,
+    most_similar_class,
+    normalize_label,
+)
 from streamboost.errors import DataError
 from streamboost.pipelines.dashboard.status_line import UNSTARTED
 from streamboost.pipelines.dashboard.tables import Cell, CellScale, Column, Table
@@ -199,7 +203,7 @@ def find_similar_class(
     label, fault = normalize_label(given_label)
     if fault or label in known or label_type not in (None, "string"):
         return None
-    near = nearest_class(label, known, ALIKE)
+    near = most_similar_class(label, known, ALIKE)
     return (
         None
         if near is None

@@ -24,7 +24,11 @@ from streamboost.connectors.messages.values import encode_values_of_records
 from streamboost.errors import GapError
 from streamboost.learner.label_quality import RelabelRequests
 from streamboost.pipelines.distributed.model_log import SnapshotEncoder
-from streamboost.pipelines.distributed.scoring_log import RequestEntry, ScoringLogEntry, to_requests
+from streamboost.pipelines.distributed.scoring_log import (
+    RequestEntry,
+    ScoringLogEntry,
+    requests_from_entries,
+)
 from streamboost.pipelines.models.recorded import score_recorded
 from streamboost.pipelines.runner.batch import BatchInputs, OutputMessages, OutputSinks, StepResult
 from streamboost.pipelines.runner.label_join import LabelledBatch
@@ -223,7 +227,7 @@ class LearningPipeline(Pipeline):
             mended = {label: into for label, into in now.items() if label != into}
             scored, asked = (
                 rename_classes(entry.request_predictions(kept), mended),
-                to_requests(kept),
+                requests_from_entries(kept),
             )
             recorded = self._recorded_predictions(entry, kept)
             self._scored.append(scored if recorded is None else recorded)
@@ -242,7 +246,7 @@ class LearningPipeline(Pipeline):
             P,
             np.concatenate([np.zeros(0), *(each.margins for each in self._scored)]),
             version,
-        ), to_requests(kept)
+        ), requests_from_entries(kept)
 
     def _recorded_predictions(
         self, entry: ScoringLogEntry, requests: Sequence[RequestEntry]
@@ -311,7 +315,7 @@ class LearningPipeline(Pipeline):
             self.join.expires_after.end_time_ms(self.join.now),
         )
         known = self.join, self.learner, self.schema, self.sequence
-        more = requests_about(to_requests([]), relabel_requests, records, scored, *known)
+        more = requests_about(requests_from_entries([]), relabel_requests, records, scored, *known)
         written = self._encode_scorer_requests(names, expires)
         return ForwardedPayloads([*written, *more], [*records.messages, *more.about])
 

@@ -21,7 +21,11 @@ from streamboost.errors import ConnectorError
 from streamboost.evaluation.sufficient_stats import UnlabelledSums
 from streamboost.pipelines.config.durations import RecordCountAndBatchTime, WindowSize
 from streamboost.pipelines.distributed.model_log import ModelSnapshot
-from streamboost.pipelines.distributed.scoring_log import RequestEntry, ScoringLogEntry, ScoringStep
+from streamboost.pipelines.distributed.scoring_log import (
+    RequestEntry,
+    ScoringLogEntry,
+    ScoringStepResult,
+)
 from streamboost.pipelines.models.recorded import ClassShares, RecordedPredictions, score_recorded
 from streamboost.pipelines.runner.batch import (
     BatchInputs,
@@ -30,7 +34,7 @@ from streamboost.pipelines.runner.batch import (
     encode_dead_letters,
     encode_predictions,
 )
-from streamboost.pipelines.runner.field_counts import FieldCounts
+from streamboost.pipelines.runner.field_counts import UnknownFieldCounts
 from streamboost.pipelines.runner.label_join import LabelledBatch
 from streamboost.pipelines.runner.record_window import HeldRecord
 from streamboost.pipelines.runner.requests import build_request, feature_values
@@ -176,7 +180,7 @@ class PartitionTask:
         batch_time_ms: int,
         lag: int,
         next_offset: int | None = None,
-    ) -> ScoringStep:
+    ) -> ScoringStepResult:
         """Predict the records of `messages`, and select records for label requests.
 
         `lag` is the number of unread messages. `next_offset` is the next offset of the partition;
@@ -233,13 +237,13 @@ class PartitionTask:
             asked=self._build_request_entries(
                 asked, held, scored, recorded, rows, records, snapshot
             ),
-            unknown=dict(FieldCounts(records.unknown).unknown),
+            unknown=dict(UnknownFieldCounts(records.unknown).unknown),
             recorded={} if recorded is None else recorded.counts,
             sums_classes=None if recorded is None else recorded.evaluated.classes.tolist(),
         )
         self._newest = entry
         self.next = next_offset
-        return ScoringStep(written, entry.encode(), next_offset, len(records))
+        return ScoringStepResult(written, entry.encode(), next_offset, len(records))
 
     def _decode_records(
         self, messages: Sequence[Message], snapshot: ModelSnapshot, batch_time_ms: int

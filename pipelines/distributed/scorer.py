@@ -17,7 +17,7 @@ from streamboost.connectors.kafka.group.member import KafkaMember, PartitionsRev
 from streamboost.errors import ConnectorError, DeletedError
 from streamboost.pipelines.distributed.model_log import ModelLogReader, ModelSnapshot
 from streamboost.pipelines.distributed.partition_task import PartitionTask, TaskSettings
-from streamboost.pipelines.distributed.scoring_log import KEY, ScoringLogEntry, ScoringStep
+from streamboost.pipelines.distributed.scoring_log import KEY, ScoringLogEntry, ScoringStepResult
 from streamboost.pipelines.runner.batch_reader import current_time_ms
 from streamboost.pipelines.shutdown import RECOVERED, WAITING, StopToken
 
@@ -116,7 +116,7 @@ class Scorer:
         self._member.initialize_producer()
         polled = self._member.poll(self._max_records)
         try:
-            return self._score_polled(polled)
+            return self._score_polled_batch(polled)
         except BaseException:
             # The messages are not polled again without a seek, and the result of the commit is
             # unknown: drop the tasks, so that they are restored from the committed state.
@@ -124,7 +124,7 @@ class Scorer:
                 self.tasks.pop(partition, None)
             raise
 
-    def _score_polled(self, polled: PolledBatch) -> int:
+    def _score_polled_batch(self, polled: PolledBatch) -> int:
         """Predict the polled messages; for partitions without a task, create a task instead.
 
         Returns the number of predicted records.
@@ -264,7 +264,7 @@ class Scorer:
         self.records += n
         return n
 
-    def _output_messages(self, steps: Mapping[int, ScoringStep]) -> list[OutgoingMessage]:
+    def _output_messages(self, steps: Mapping[int, ScoringStepResult]) -> list[OutgoingMessage]:
         """Return the output messages of `steps`; predictions keep the partition of their record."""
         topics, writes = self._topics, []
         for partition, step in steps.items():

@@ -21,7 +21,7 @@ from streamboost.pipelines.runner.batch import OutputMessages
 from streamboost.predictions import Scored
 from streamboost.query.config import Requests
 
-__all__ = ["KEY", "RequestEntry", "ScoringLogEntry", "ScoringStep", "to_requests"]
+__all__ = ["KEY", "RequestEntry", "ScoringLogEntry", "ScoringStepResult", "requests_from_entries"]
 
 KEY = b"progress"
 
@@ -171,7 +171,7 @@ class ScoringLogEntry:
         )
 
 
-def to_requests(entries: Sequence[RequestEntry]) -> Requests:
+def requests_from_entries(entries: Sequence[RequestEntry]) -> Requests:
     """Convert log entries to `Requests`, with utilities and inclusion probabilities as arrays."""
     return Requests(
         ids=[one.id for one in entries],
@@ -183,7 +183,7 @@ def to_requests(entries: Sequence[RequestEntry]) -> Requests:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoringStep:
+class ScoringStepResult:
     """Result of one batch: messages, encoded log entry, next offset, and number of records."""
 
     messages: OutputMessages

@@ -10,7 +10,7 @@ import msgspec
 from streamboost.connectors.base import Sink, Source, write_and_flush
 from streamboost.connectors.label_studio.api import RequestRefusedError
 from streamboost.connectors.label_studio.project import (
-    Choices,
+    ChoicesTag,
     LabelStudioAnswer,
     LabelStudioProject,
     LabelStudioTask,
@@ -69,7 +69,7 @@ class Bridge:
         self,
         name: str,
         project: LabelStudioProject,
-        find_choices: Callable[[], Choices],
+        find_choices: Callable[[], ChoicesTag],
         task_store: TaskStore,
         requests: Source,
         labels: Source,
@@ -83,7 +83,7 @@ class Bridge:
         self._name = name
         self._project = project
         self._find_choices = find_choices
-        self._choices: Choices = find_choices()
+        self._choices: ChoicesTag = find_choices()
         self._task_store = task_store
         self._requests = requests
         self._labels = labels

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from streamboost.connectors.label_studio.interface import add_missing_fields
-from streamboost.connectors.label_studio.project import KEY, Choices
+from streamboost.connectors.label_studio.project import KEY, ChoicesTag
 from streamboost.connectors.messages.labels import label_from_json
 from streamboost.pipelines.label_studio.tasks import TaskEntry
 from streamboost.pipelines.status.reader import StatusReader
@@ -78,7 +78,7 @@ class RequestState:
 def build_task(
     entry: TaskEntry,
     pipeline_name: str,
-    choices: Choices,
+    choices: ChoicesTag,
     fields: Mapping[str, Any],
     *,
     blind: bool,
@@ -112,7 +112,7 @@ def build_task(
     return {"data": data, "predictions": [prediction]}
 
 
-def missing_variables(choices: Choices, fields: Collection[str]) -> list[str]:
+def missing_variables(choices: ChoicesTag, fields: Collection[str]) -> list[str]:
     """Return the variables of the labelling interface that neither tasks nor `fields` define."""
     shown = {one.field for one in choices.variables if "$" not in one.path}
     return sorted(shown.difference(_FIELDS, fields))

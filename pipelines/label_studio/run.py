@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 from streamboost.connectors.base import Sink, Source
-from streamboost.connectors.label_studio.project import Choices, LabelStudioProject
+from streamboost.connectors.label_studio.project import ChoicesTag, LabelStudioProject
 from streamboost.errors import ConfigurationError, UnavailableError
 from streamboost.pipelines.config.connectors.registry import open_append_sink
 from streamboost.pipelines.config.file import Config
@@ -35,7 +35,7 @@ _LONGEST_REST = 60.0
 """Maximum backoff between failed attempts, in seconds."""
 
 
-def open_project(config: Config) -> tuple[LabelStudioProject, Choices]:
+def open_project(config: Config) -> tuple[LabelStudioProject, ChoicesTag]:
     """Connect to the project of `config`; return the project, and its tag for answers.
 
     Raises ConfigurationError if the project does not match the pipeline.

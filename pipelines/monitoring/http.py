@@ -71,11 +71,11 @@ class HealthServerAddress:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'http' if self.certificate is None else 'https'}://{host}"
 
-    def listen(self, handler: type[BaseHTTPRequestHandler]) -> "_Server":
+    def listen(self, handler: type[BaseHTTPRequestHandler]) -> "_BoundedThreadingServer":
         """Start to listen; return the server. ConfigurationError if the port cannot be bound."""
         context = None if self.certificate is None else self._tls_context()
         try:
-            server = _Server(self, handler)
+            server = _BoundedThreadingServer(self, handler)
         except OSError as error:
             mend = "set a free port, or 0 for no server"
             if self.host not in _NAMES:
@@ -112,7 +112,7 @@ def _is_ip_address(host: str) -> bool:
     return True
 
 
-class _Server(ThreadingHTTPServer):
+class _BoundedThreadingServer(ThreadingHTTPServer):
     """HTTP server with a thread per connection, and a bounded number of connections."""
 
     daemon_threads = True

@@ -6,7 +6,7 @@ from typing import Any
 
 from streamboost.features import Features
 
-__all__ = ["FieldCounts"]
+__all__ = ["UnknownFieldCounts"]
 
 MOST_NAMES = 1_000
 """Maximum number of unknown names that are counted separately, as a bound on memory."""
@@ -14,10 +14,10 @@ MOST_NAMES = 1_000
 OTHERS = "further names"
 
 
-class FieldCounts:
+class UnknownFieldCounts:
     """Counter of the records with a value, for each field that the schema does not have.
 
-    >>> counts = FieldCounts()
+    >>> counts = UnknownFieldCounts()
     >>> counts.add_counts({"city": 3})
     >>> counts.unknown
     Counter({'city': 3})

@@ -417,7 +417,9 @@ class LabelJoin:
             (self._for_records, "records" in caught_up),
             (self._for_labels, len(caught_up) == len(JOINED)),
         ):
-            lived.advance(self._now, records=is_counted, time=is_counted and not resumed)
+            lived.advance(
+                self._now, records_advance=is_counted, time_advances=is_counted and not resumed
+            )
         expired = self._expire_requests()
         self._evict_old_records()
         for id in expired_keys(self._evicted, self.window, self._eviction_time):

@@ -40,7 +40,7 @@ from streamboost.pipelines.runner.batch import (
     encode_dead_letters,
     encode_predictions,
 )
-from streamboost.pipelines.runner.field_counts import FieldCounts
+from streamboost.pipelines.runner.field_counts import UnknownFieldCounts
 from streamboost.pipelines.runner.initial_data import decode_initial_data, defer_training
 from streamboost.pipelines.runner.label_join import LabelJoin, LabelledBatch
 from streamboost.pipelines.runner.label_mapping import LabelMapping
@@ -116,7 +116,7 @@ class Pipeline:
         self.initial_labels = 0
         self.lost_batches = 0
         self.deleted_unread = 0
-        self.fields = FieldCounts()
+        self.fields = UnknownFieldCounts()
         self.classes = LabelMapping()
         self.decision: dict[str, Any] = {}
         self.journal_extras = JournalExtras()
@@ -237,7 +237,7 @@ class Pipeline:
     def _external_model_metrics(self) -> dict[str, Any]:
         if self.recorded is not None:
             shadow_models = {} if self.models is None else self.models.shadow_metrics()
-            shadow_models[OWN_MODEL] = _own_metrics(self.learner.evaluation)
+            shadow_models[OWN_MODEL] = _learner_prediction_metrics(self.learner.evaluation)
             return {"recorded": self.recorded.to_json(), "shadow_models": shadow_models}
         if self.models is None:
             return {}
@@ -264,7 +264,7 @@ class Pipeline:
         self.initial_labels = manifest["initial_labels"]
         self.lost_batches = manifest["lost_batches"]
         self.deleted_unread = manifest["deleted_unread"]
-        self.fields = FieldCounts(manifest["fields"]["unknown"])
+        self.fields = UnknownFieldCounts(manifest["fields"]["unknown"])
         self.schema = Schema.from_json(manifest["schema"])
         self.classes = LabelMapping.restore(manifest["classes"])
         self.decision = manifest["decision"]
@@ -485,7 +485,7 @@ class Pipeline:
         )
         self.schema = self.schema.with_label_type(labels.kind)
         labels, dropped = self.classes.map_labels(
-            labels, source, self.batch_time_ms, partial(self._labels_of, labelled_batch)
+            labels, source, self.batch_time_ms, partial(self._votes_on, labelled_batch)
         )
         self._add_records_from_label_messages(labels, labelled_batch)
         pairs = list(zip(labels.ids, labels.labels, strict=True))
@@ -493,7 +493,7 @@ class Pipeline:
         self.classes.prune_original_labels(self._is_known_id)
         return sorted([*unread, *dropped], key=_partition_and_offset) if dropped else unread
 
-    def _labels_of(self, labelled_batch: LabelledBatch, id: str) -> VoteHistory | None:
+    def _votes_on(self, labelled_batch: LabelledBatch, id: str) -> VoteHistory | None:
         """Return the votes on a record so far; None if further labels of it have no effect."""
         history = self.learner.annotator_votes(id) or labelled_batch.annotator_votes(id)
         return self.join.pending_votes_on(id) if history is None else history
@@ -644,7 +644,7 @@ def build_decisions(options: Mapping[str, Any]) -> Decisions | None:
     return Decisions(**options) if options else None
 
 
-def _own_metrics(evaluation: Evaluation) -> dict[str, Any]:
+def _learner_prediction_metrics(evaluation: Evaluation) -> dict[str, Any]:
     """Return metrics of the learner's own predictions, in the form of a shadow model's metrics."""
     reports = dict(zip(("since_start", "recent"), evaluation.both_reports(), strict=True))
     return {

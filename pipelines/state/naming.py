@@ -10,7 +10,7 @@ from typing import Any, get_args
 from streamboost.connectors.messages.labels import (
     LabelKind,
     convert_label,
-    nearest_class,
+    most_similar_class,
     normalize_label,
     unprintable_character_fault,
 )
@@ -66,7 +66,7 @@ def refuse_unknown_class(label: Label, known_classes: Collection[Label], remedy:
     """
     if label in known_classes:
         return
-    near = nearest_class(label, known_classes, _ALIKE)
+    near = most_similar_class(label, known_classes, _ALIKE)
     if near is not None:
         hint = f"; did you mean {near!r}?"
     else:
@@ -103,7 +103,7 @@ def refuse_unknown_annotator(name: str, known: Collection[str]) -> None:
     """Raise StateError if no label has come from the annotator `name`; suggest a similar name."""
     if name in known:
         return
-    near = nearest_class(name, known, _ALIKE)
+    near = most_similar_class(name, known, _ALIKE)
     names = f": there are {_list_classes(sorted(known))}" if known else ": no label names one"
     hint = names if near is None else f"; did you mean {near!r}?"
     raise StateError(f"there are no labels of the annotator {name!r}{hint}")
@@ -121,15 +121,15 @@ def refuse_class_not_merged(label: Label, merged_classes: Collection[Label]) -> 
 
 
 def refuse_unknown_names(
-    state_folder: Path, command: Command, documents: Mapping[str, Any]
+    state_folder: Path, command: Command, status_documents: Mapping[str, Any]
 ) -> None:
     """Raise StateError if a command names an unknown version, class or annotator.
 
-    `documents` are the published status documents of the pipeline with the state folder
+    `status_documents` are the published status documents of the pipeline with the state folder
     `state_folder`; without documents, only the files of versions are checked. Documents may be a
     second old: the pipeline validates the command again in its batch.
     """
-    learner = documents.get("learner") or {}
+    learner = status_documents.get("learner") or {}
     if command.version is not None:
         files = State(state_folder)
         kept = {*CommitteeStore(files.versions, sys.maxsize).version_numbers}
@@ -137,9 +137,12 @@ def refuse_unknown_names(
         if command.version not in kept and (learner or not files.is_running()):
             names = ", ".join(map(str, sorted(kept))) or "none"
             raise StateError(f"version {command.version} is not kept: there are {names}")
-    if command.annotator is not None and documents:
-        refuse_unknown_annotator(command.annotator, documents.get("annotators") or {})
-    known, kind = learner.get("known_classes"), (documents.get("pipeline") or {}).get("label_type")
+    if command.annotator is not None and status_documents:
+        refuse_unknown_annotator(command.annotator, status_documents.get("annotators") or {})
+    known, kind = (
+        learner.get("known_classes"),
+        (status_documents.get("pipeline") or {}).get("label_type"),
+    )
     if known is None or kind not in get_args(LabelKind):
         return
     if command.command == "unmerge" and command.label is not None:

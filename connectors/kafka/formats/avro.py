@@ -71,7 +71,7 @@ class AvroCodec:
             self._is_record = isinstance(whole, dict) and whole.get("type") == "record"
             whole = whole if self._is_record else {**_AROUND, "fields": [_INNER | {"type": whole}]}
             self._schema = self._library.parse_schema(whole, known)
-            _SizeCalculator(known).value_sizes_of_type(self._schema)
+            _ValueSizeCalculator(known).value_sizes_of_type(self._schema)
         except UnusableMessageError:
             raise
         except Exception as error:  # the library raises any error for an invalid schema
@@ -107,7 +107,7 @@ class _ValueSizes(NamedTuple):
     free: int
 
 
-class _SizeCalculator:
+class _ValueSizeCalculator:
     """Computes the sizes of encoded values, for each type of a schema.
 
     Raises UnusableMessageError for recursive types and lists of zero-byte values, whose size is

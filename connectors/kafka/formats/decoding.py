@@ -25,7 +25,7 @@ __all__ = [
     "Decoder",
     "Format",
     "describe_newest_schema",
-    "value_subject",
+    "registry_subject_of_values",
 ]
 
 Format = Literal["avro", "json-schema"]
@@ -36,7 +36,7 @@ KINDS: dict[Format, str] = {"avro": "AVRO", "json-schema": "JSON"}
 """Names of the formats in a registry."""
 
 
-def value_subject(topic: str) -> str:
+def registry_subject_of_values(topic: str) -> str:
     """Return the schema registry's subject for the values of a topic."""
     return f"{topic}-value"
 
@@ -46,7 +46,7 @@ def describe_newest_schema(registry: Registry, format: Format, topic: str) -> st
 
     Raises ConnectorError if the schema has another format.
     """
-    subject = value_subject(topic)
+    subject = registry_subject_of_values(topic)
     newest = registry.newest_schema(subject)
     if newest is None:
         return f"{subject} is not registered yet"

@@ -11,7 +11,12 @@ import msgspec
 from streamboost.connectors.base import ForwardedPayloads
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.formats.avro import AvroCodec, UnusableMessageError
-from streamboost.connectors.kafka.formats.decoding import FRAME, KINDS, Format, value_subject
+from streamboost.connectors.kafka.formats.decoding import (
+    FRAME,
+    KINDS,
+    Format,
+    registry_subject_of_values,
+)
 from streamboost.connectors.kafka.formats.output_schemas import (
     convert_for_avro,
     derive_schema,
@@ -42,7 +47,7 @@ class Encoder:
     ) -> None:
         self._registry = registry
         self._tables = mapping_field_names(struct)
-        self._subject = value_subject(topic)
+        self._subject = registry_subject_of_values(topic)
         self._kind = KINDS[format]
         self._text = derive_schema(struct, self._kind)
         self._avro: AvroCodec | None = None

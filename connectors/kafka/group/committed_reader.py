@@ -11,10 +11,10 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
     find_damaged_offsets,
-    is_damage_error,
+    first_and_end_offsets,
+    is_damaged_message_error,
     message_from_record,
     poll_messages,
-    retained_range,
 )
 from streamboost.errors import ConnectorError, UnavailableError
 
@@ -57,7 +57,7 @@ class CommittedReader:
                     reach *= 8
                 return found
         except UnavailableError as error:
-            if not is_damage_error(error):
+            if not is_damaged_message_error(error):
                 raise
             raise ConnectorError(
                 f"{where}: the newest messages of partition {partition} are damaged: "
@@ -73,7 +73,7 @@ class CommittedReader:
         while True:
             try:
                 with self._assigned_consumer(at) as consumer:
-                    start = max(start, retained_range(consumer, [at], where)[0][at])
+                    start = max(start, first_and_end_offsets(consumer, [at], where)[0][at])
                     for message in _read_committed_messages(
                         consumer, at, start, end, where, max_bytes
                     ):
@@ -81,7 +81,7 @@ class CommittedReader:
                         start = message.offset + 1
                 return found
             except UnavailableError as error:
-                damage = is_damage_error(error) and find_damaged_offsets(
+                damage = is_damaged_message_error(error) and find_damaged_offsets(
                     self._cluster, topic, {str(partition): start}
                 )
                 if not damage:
@@ -122,7 +122,7 @@ class CommittedReader:
             with translate_errors(resource_name):
                 asked = {partition: OffsetSpec.LATEST}
                 found = self._admin.list_partition_offsets(asked, timeout_ms=MOMENT_MS)
-            starts, ends = retained_range(consumer, [partition], resource_name)
+            starts, ends = first_and_end_offsets(consumer, [partition], resource_name)
             if ends[partition] >= found[partition].offset:
                 return starts[partition], ends[partition]
             if time.monotonic() > deadline:

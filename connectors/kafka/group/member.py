@@ -40,10 +40,10 @@ from streamboost.connectors.kafka.consumer import (
     check_offset_is_retained,
     consumer_positions,
     find_damaged_offsets,
+    first_and_end_offsets,
     message_from_record,
     partition_numbers,
     poll_messages,
-    retained_range,
 )
 from streamboost.connectors.kafka.group.assignment import (
     OutgoingMessage,
@@ -190,7 +190,7 @@ class KafkaMember:
         Raises DeletedError if the offset is no longer retained.
         """
         consumer, at = self._subscribed_consumer(), TopicPartition(self.topic, partition)
-        starts, ends = retained_range(consumer, [at], self._where)
+        starts, ends = first_and_end_offsets(consumer, [at], self._where)
         place = starts[at] if offset is None else offset
         check_offset_is_retained(self.topic, partition, place, starts[at], ends[at])
         self.seek_unchecked(partition, place)
@@ -208,7 +208,7 @@ class KafkaMember:
     def beginning_offset(self, partition: int) -> int:
         """Return the first retained offset of a partition."""
         at = TopicPartition(self.topic, partition)
-        return retained_range(self._subscribed_consumer(), [at], self._where)[0][at]
+        return first_and_end_offsets(self._subscribed_consumer(), [at], self._where)[0][at]
 
     def lag(self, partition: int) -> int:
         """Return the number of unread offsets of a partition, at the broker's last response."""

@@ -438,10 +438,10 @@ def test_targets_that_were_skipped_are_found_also_where_the_newest_one_is_gone(t
         write(tmp_path / f"part-0{n}.jsonl", OLD)
         os.utime(tmp_path / f"part-0{n}.jsonl", (n, n))
     path.symlink_to(newest)
-    assert find_unread_link_targets(path, since=10**9) == [path.with_name("part-02.jsonl")]
+    assert find_unread_link_targets(path, since_ns=10**9) == [path.with_name("part-02.jsonl")]
     write(newest, NEW)
-    assert find_unread_link_targets(path, since=10**9) == [path.with_name("part-02.jsonl")]
-    assert find_unread_link_targets(newest, since=10**9) == [], "it is no link"
+    assert find_unread_link_targets(path, since_ns=10**9) == [path.with_name("part-02.jsonl")]
+    assert find_unread_link_targets(newest, since_ns=10**9) == [], "it is no link"
 
 
 def read_all(source):

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from streamboost.connectors.messages.decoding import LONGEST_ID
-from streamboost.connectors.messages.labels import nearest_class
+from streamboost.connectors.messages.labels import most_similar_class
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError
 
@@ -124,8 +124,8 @@ def test_an_id_has_at_most_so_many_characters_wherever_it_is(decode, as_messages
 
 
 def test_the_nearest_class_is_found_by_looks():
-    assert nearest_class("GRASS", ["grass", "path"], 0.6) == "grass"
-    assert nearest_class("cafe", ["café"], 0.6) == "café"
-    assert nearest_class("gr\u0430ss", ["grass"], 0.6) == "grass", "with a Cyrillic letter"
-    assert nearest_class("tree", ["grass", "path"], 0.6) is None
-    assert nearest_class("tree", [], 0.0) is None
+    assert most_similar_class("GRASS", ["grass", "path"], 0.6) == "grass"
+    assert most_similar_class("cafe", ["café"], 0.6) == "café"
+    assert most_similar_class("gr\u0430ss", ["grass"], 0.6) == "grass", "with a Cyrillic letter"
+    assert most_similar_class("tree", ["grass", "path"], 0.6) is None
+    assert most_similar_class("tree", [], 0.0) is None

@@ -870,14 +870,17 @@ def test_text_without_quotes_is_guessed_where_it_is_one_word_or_a_list_of_such(l
     text = f"[x]\r\n{line}\r\nlast = 1\r\n"
     if value is None:
         with pytest.raises(tomllib.TOMLDecodeError):
-            toml.parse_text(text)
+            toml.parse_allowing_unquoted_words(text)
         return
-    assert toml.parse_text(text) == ({"x": {"path": value, "last": 1}}, {2: "path"})
+    assert toml.parse_allowing_unquoted_words(text) == (
+        {"x": {"path": value, "last": 1}},
+        {2: "path"},
+    )
 
 
 def test_text_is_read_as_it_stands_wherever_it_can_be():
     text = 'x = """\npath = a\n"""\nb = true\n'
-    assert toml.parse_text(text) == (tomllib.loads(text), {})
+    assert toml.parse_allowing_unquoted_words(text) == (tomllib.loads(text), {})
 
 
 def test_text_without_quotes_is_refused_by_line_without_the_value_which_may_be_a_secret(tmp_path):

@@ -65,7 +65,7 @@ def test_what_was_polled_before_something_failed_is_polled_again(make_world, sco
     world = make_world()
     one = scorer(world)
     until_scored(world, one)
-    use, failed = one._score_polled, []
+    use, failed = one._score_polled_batch, []
 
     def fail(polled):
         if polled.messages and not failed:
@@ -73,7 +73,7 @@ def test_what_was_polled_before_something_failed_is_polled_again(make_world, sco
             raise UnavailableError("the broker is away")
         return use(polled)
 
-    one._score_polled = fail
+    one._score_polled_batch = fail
     world.send(20)
     until_scored(world, one)
     assert failed
