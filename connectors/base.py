@@ -192,7 +192,7 @@ class SinglePartitionSource(Source):
         self._next = 0
 
     def position(self) -> Position:
-        """Return the offset of the next message, by the name of the partition."""
+        """Return the offset of the next message, keyed by the name of the partition."""
         return {PARTITION: self._next}
 
     def seek(self, position: Position) -> None:

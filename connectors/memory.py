@@ -201,7 +201,7 @@ class MemoryTransaction(Transaction):
         positions: Mapping[str, Position],
         journal: bytes,
     ) -> None:
-        """Commit batch `sequence`: the number of the last committed batch plus 1, or 1 at first."""
+        """Commit a batch; `sequence` must be the last committed batch's number plus 1, or 1."""
         if sequence != len(self._journal) + 1:
             raise StateError(
                 f"batch {sequence} cannot follow batch {len(self._journal)}: another writer "

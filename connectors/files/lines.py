@@ -89,7 +89,7 @@ class LineSource(SinglePartitionSource):
 
     @property
     def skipped_ranges(self) -> Mapping[str, tuple[int, int]]:
-        """Offsets [start, end) of lost content that the last poll skipped, by partition.
+        """Offsets [start, end) of lost content that the last poll skipped, keyed by partition.
 
         The length of the lost content is unknown: each gap counts as one byte.
         """
@@ -356,7 +356,7 @@ class LineSource(SinglePartitionSource):
         )
 
     def _describe_file_difference(self, segment: FileSegment) -> str:
-        """Return text for errors: how the file at the path differs from the segment's file."""
+        """Return error text on how the file at the path differs from the segment's file."""
         size = self._path.stat().st_size
         if size < segment.known:
             return f"it has only {size} bytes now"

@@ -25,8 +25,8 @@ from streamboost.connectors.kafka.options import (
     ADMIN,
     CONSUMER,
     PRODUCER,
-    check_options,
-    client_options,
+    check_client_options,
+    prepare_client_options,
 )
 from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
 
@@ -83,7 +83,7 @@ class KafkaCluster:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_options(self.options)
+        check_client_options(self.options)
 
     def create_consumer(self, **settings: Any) -> KafkaConsumer:
         """Return a consumer that reads committed messages and does not commit offsets itself.
@@ -133,7 +133,7 @@ class KafkaCluster:
             "bootstrap_timeout_ms": MOMENT_MS,
             "reconnect_backoff_max_ms": 1_000,  # reconnects soon to a restarted broker
         }
-        given = client_options(self.options)
+        given = prepare_client_options(self.options)
         settings = (
             ours | settings | {name: value for name, value in given.items() if name in option_names}
         )

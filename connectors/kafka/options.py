@@ -12,7 +12,14 @@ from kafka.net.sasl import SASL_MECHANISMS
 
 from streamboost.errors import ConfigurationError
 
-__all__ = ["ADMIN", "CONSUMER", "FILES", "PRODUCER", "check_options", "client_options"]
+__all__ = [
+    "ADMIN",
+    "CONSUMER",
+    "FILES",
+    "PRODUCER",
+    "check_client_options",
+    "prepare_client_options",
+]
 
 CONSUMER = set(KafkaConsumer.DEFAULT_CONFIG)
 PRODUCER = set(KafkaProducer.DEFAULT_CONFIG)
@@ -70,7 +77,7 @@ _LOGINS = {
 """Options that each SASL mechanism requires."""
 
 
-def check_options(options: Mapping[str, Any]) -> None:
+def check_client_options(options: Mapping[str, Any]) -> None:
     """Raise ConfigurationError for an unknown option or an invalid value."""
     known = CONSUMER | PRODUCER | ADMIN
     for name, value in options.items():
@@ -106,7 +113,7 @@ def _required_type_if_wrong(name: str, value: Any) -> str | None:
     return None
 
 
-def client_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def prepare_client_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of `options` for a client, with an instance of the token provider.
 
     Raises ConfigurationError if a required option is missing, or a file is unusable.

@@ -20,7 +20,7 @@ __all__ = ["KafkaSink"]
 
 
 class KafkaSink(Sink):
-    """Appends messages to a topic, by itself or as part of a `KafkaTransaction`.
+    """Appends messages to a topic, in `flush` or as part of a `KafkaTransaction`.
 
     Parameters
     ----------

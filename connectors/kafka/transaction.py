@@ -42,7 +42,7 @@ class KafkaTransaction(Transaction):
     pipeline : str
         Name of the pipeline, in the names of its journal, transactions and consumer group.
     topics : mapping of str to str
-        Topic of each source whose positions are committed, by the name of the source.
+        Maps the name of each source whose positions are committed to the topic of the source.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class KafkaTransaction(Transaction):
         positions: Mapping[str, Position],
         journal: bytes,
     ) -> None:
-        """Commit batch `sequence`: the number of the last committed batch plus 1, or 1 at first.
+        """Commit a batch; `sequence` must be the last committed batch's number plus 1, or 1.
 
         Raises
         ------

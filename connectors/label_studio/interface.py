@@ -47,7 +47,7 @@ class TaskVariable:
     is_list: bool = False
 
     @property
-    def field(self) -> str:
+    def top_level_field(self) -> str:
         """The top-level field of the path."""
         return self.path.partition(".")[0]
 

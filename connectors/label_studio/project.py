@@ -186,7 +186,7 @@ class LabelStudioProject:
     def fetch_tasks(
         self, choices: ChoicesTag, ids: Iterable[int] | None = None
     ) -> dict[int, LabelStudioTask]:
-        """Return existing tasks by id: those in `ids`, or all tasks of the project if None."""
+        """Return existing tasks, keyed by id: those in `ids`; None: all tasks of the project."""
         if ids is None:
             return self._fetch_task_batch(choices, None)
         found: dict[int, LabelStudioTask] = {}

@@ -150,7 +150,7 @@ class DecodeContext:
                 )
                 continue
             if message.size > self._max_bytes or message.size > len(payload):
-                self.reject_message(index, "too_large", self._too_large_detail(message))
+                self.reject_message(index, "too_large", self._too_large_message_text(message))
                 continue
             try:
                 if not payload.isascii():
@@ -166,14 +166,14 @@ class DecodeContext:
                 continue
             if type(values[0]) is str and len(values[0]) > LONGEST_ID:
                 self.reject_message(
-                    index, "bad_id", self._explain_long_id(values[0], reason_by_name)
+                    index, "bad_id", self._too_long_id_text(values[0], reason_by_name)
                 )
                 continue
             kept.append(index)
             parsed.append(values)
         return kept, parsed
 
-    def _explain_long_id(self, id: str, reason_by_name: dict[str, Reason]) -> str:
+    def _too_long_id_text(self, id: str, reason_by_name: dict[str, Reason]) -> str:
         name = self._describe_field(next(iter(reason_by_name)))
         return f"{name} has {len(id)} characters: give at most {LONGEST_ID}"
 
@@ -192,7 +192,7 @@ class DecodeContext:
                 )
                 return
 
-    def _too_large_detail(self, message: Message) -> str:
+    def _too_large_message_text(self, message: Message) -> str:
         if message.size > self._max_bytes:
             return f"{message.size} bytes, more than max_record_bytes = {self._max_bytes}"
         return f"the source kept {len(message.payload)} of {message.size} bytes: raise its limit"
@@ -345,7 +345,7 @@ class KnownFields:
             self._branch.add_path(path)
 
     def count_unknown(self, records: Iterable[Mapping[str, Any]]) -> Counter[str]:
-        """Return the number of `records` with a value in each unknown field, by dotted path."""
+        """Count the `records` with a value in each unknown field; keys are dotted paths."""
         found: Counter[str] = Counter()
         leaves = self._branch.leaves
         for record in records:

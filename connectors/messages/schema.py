@@ -151,7 +151,7 @@ class Schema:
         for name in ("exclude", "left_out", "classes", "include"):
             if not isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, tuple(given))
-        check_settings(self)
+        check_schema_settings(self)
         if self.classes:
             kind, classes = parse_classes(self.classes, self.label_kind)
             object.__setattr__(self, "classes", classes)
@@ -369,7 +369,7 @@ def _parse_field_settings(settings_by_name: Any) -> dict[str, Field]:
 _LABELS = ("auto", "string", "integer", "boolean")
 
 
-def check_settings(schema: "Schema") -> None:
+def check_schema_settings(schema: "Schema") -> None:
     """Raise ConfigurationError for the first invalid setting of a schema."""
     for fault in _setting_faults(schema):
         raise ConfigurationError(fault)

@@ -68,7 +68,7 @@ class SqliteTransaction(Transaction):
         positions: Mapping[str, Position],
         journal: bytes,
     ) -> None:
-        """Commit batch `sequence`: the number of the last committed batch plus 1, or 1 at first.
+        """Commit a batch; `sequence` must be the last committed batch's number plus 1, or 1.
 
         Raises StateError for another number: another process has committed, or the state was not
         recovered. Raises UnavailableError if other processes keep the file locked, or its disk is

@@ -188,7 +188,7 @@ def _select_sections(tables: Tables, names: Iterable[str]) -> Tables:
 def refuse_incompatible_config(
     config: Config, state: State, stored_fingerprint: str, configuration: str
 ) -> None:
-    """Raise StateError if `stored_fingerprint` is not that of `config`.
+    """Raise StateError if `stored_fingerprint` does not match `config`.
 
     `configuration` is the stored configuration as TOML, to describe the differences.
     """
@@ -203,7 +203,7 @@ def pipeline_name(state: State) -> str | None:
 
 
 def refuse_other_pipeline(config: Config, state: State) -> None:
-    """Raise StateError if `state` is that of a pipeline with another name."""
+    """Raise StateError if `state` belongs to a pipeline with another name."""
     if (name := pipeline_name(state)) not in (None, config.name):
         raise StateError(
             f"{state.path} is the state of the pipeline {name!r}, and this is {config.name!r}: "

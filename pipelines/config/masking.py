@@ -11,14 +11,14 @@ from functools import partial
 from streamboost.errors import StreamBoostError
 from streamboost.escaping import escape_block
 
-__all__ = ["Mask", "mask_errors", "mask_secrets_in_errors_and_log"]
+__all__ = ["Mask", "mask_secrets_in_errors", "mask_secrets_in_errors_and_log"]
 
 Mask = Callable[[str], str]
 """Function that replaces secrets in a text."""
 
 
 @contextmanager
-def mask_errors(mask: Mask) -> Iterator[None]:
+def mask_secrets_in_errors(mask: Mask) -> Iterator[None]:
     """Context manager that masks secrets in StreamBoostErrors from its body with `mask`."""
     try:
         yield
@@ -48,7 +48,7 @@ def mask_secrets_in_errors_and_log(mask: Mask) -> Iterator[None]:
         handler.addFilter(mask_log_record)
     before, threading.excepthook = threading.excepthook, print_masked_thread_traceback
     try:
-        with mask_errors(mask):
+        with mask_secrets_in_errors(mask):
             yield
     except StreamBoostError:
         raise

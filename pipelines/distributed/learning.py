@@ -122,7 +122,7 @@ class LearningPipeline(Pipeline):
         return self._publisher.encode_snapshot(self.sequence, self.schema, self.learner)
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return the complete state of the pipeline: arrays by name, and a manifest."""
+        """Return the complete state of the pipeline: a dict of arrays, and the manifest."""
         arrays, manifest = super().snapshot()
         return arrays | {_SEEN: pack_json(self._seen)}, manifest
 

@@ -114,5 +114,5 @@ def build_task(
 
 def missing_variables(choices: ChoicesTag, fields: Collection[str]) -> list[str]:
     """Return the variables of the labelling interface that neither tasks nor `fields` define."""
-    shown = {one.field for one in choices.variables if "$" not in one.path}
+    shown = {one.top_level_field for one in choices.variables if "$" not in one.path}
     return sorted(shown.difference(_FIELDS, fields))

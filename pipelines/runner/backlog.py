@@ -48,7 +48,7 @@ class BacklogMonitor:
     Parameters
     ----------
     intake : batch reader whose sources the runner polls
-    open_sources : opens second connections to the sources by name, for the query thread; None: no
+    open_sources : returns further connections to the sources, keyed by name, for queries; None: no
         queries are made
     clock : returns seconds that never decrease
     self_deleting : names of sources from which the pipeline itself deletes messages that it no

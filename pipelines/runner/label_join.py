@@ -313,12 +313,14 @@ class PendingLabels:
         """Remove and return the pending labels of a record, the oldest first."""
         return [self._labels.pop(number) for number in self._numbers.pop(id, [])]
 
-    def expire(self, max_age: WindowSize, now: RecordCountAndBatchTime, at_least: int = 0) -> int:
+    def expire(
+        self, max_age: WindowSize, now: RecordCountAndBatchTime, min_dropped: int = 0
+    ) -> int:
         """Drop the labels older than `max_age`, and return the number of dropped labels.
 
-        The `at_least` oldest labels are dropped whatever their age.
+        The `min_dropped` oldest labels are dropped whatever their age.
         """
-        n = max(len(expired_keys(self._labels, max_age, now)), min(at_least, len(self)))
+        n = max(len(expired_keys(self._labels, max_age, now)), min(min_dropped, len(self)))
         for number in list(islice(self._labels, n)):
             id = self._labels.pop(number).id
             self._numbers[id].remove(number)
@@ -482,7 +484,7 @@ class LabelJoin:
     def drop_duplicates(
         self, records: Records, labels: Sequence[Message], batch_time_ms: int
     ) -> tuple[Records, list[DeadLetter]]:
-        """Remove records with duplicate ids; return the others, and dead letters of the removed.
+        """Remove records with duplicate ids; return the other records, and dead letters.
 
         If the message of a duplicate is in `labels` (an inline label), it gives no dead letter.
         `batch_time_ms` is the processing time of the batch.
@@ -574,8 +576,8 @@ class LabelJoin:
         is_settled = gone is not None and (gone.expired or gone.label is not None)
         return not (is_settled or id in self._window or id in self._retained_for_request)
 
-    def is_known(self, id: str) -> bool:
-        """Return whether the join holds or remembers a record or a pending label of `id`."""
+    def is_known_id(self, id: str) -> bool:
+        """Return whether the join holds or remembers a record with this id, or a label for it."""
         there = (self._window, self._retained_for_request, self._evicted, self._pending_labels)
         return any(id in one for one in there)
 
@@ -855,7 +857,7 @@ class LabelJoin:
             "waiting": [(one.id, one.since, *one[2:]) for one in self._pending_labels],
         }
         pinned = list(self._retained_for_request.values())
-        held = [*self._window.values(), *(record.values for record in pinned)]
+        held = [*self._window.field_values(), *(record.values for record in pinned)]
         return {
             "state": pack_json(state),
             "window": self._window.feature_rows(),

@@ -197,7 +197,7 @@ class Pipeline:
         return started
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return the complete state of the pipeline: arrays by name, and a manifest."""
+        """Return the complete state of the pipeline: a dict of arrays, and the manifest."""
         arrays = {f"learner.{name}": a for name, a in self.learner.snapshot().items()}
         arrays |= {f"join.{name}": a for name, a in self.join.to_arrays().items()}
         about: dict[str, Any] = {}
@@ -499,7 +499,7 @@ class Pipeline:
         return self.join.pending_votes_on(id) if history is None else history
 
     def _is_known_id(self, id: str) -> bool:
-        return self.join.is_known(id) or self.learner.label_of(id) is not None
+        return self.join.is_known_id(id) or self.learner.label_of(id) is not None
 
     def _add_records_from_label_messages(
         self, labels: Labels, labelled_batch: LabelledBatch
@@ -660,7 +660,7 @@ def _learner_prediction_metrics(evaluation: Evaluation) -> dict[str, Any]:
 def _add_fields_to_learner(
     learner: StreamLearner, field_options: Mapping[str, Any]
 ) -> dict[str, Field]:
-    """Add new fields to the learner's features, and return the fields by name.
+    """Add new fields to the learner's features; return these fields, keyed by name.
 
     Records that were learned earlier have missing values in these fields.
     """

@@ -131,13 +131,13 @@ class RecordWindow:
 
         A record is removed after the caller has processed its id.
         """
-        for id in self._ids[self._start : self._start + self._n_expired(max_age, now)]:
+        for id in self._ids[self._start : self._start + self._count_expired_records(max_age, now)]:
             yield id
             del self._number[id]
             self._metadata.pop(id, None)
             self._start += 1
 
-    def _n_expired(self, max_age: WindowSize, now: RecordCountAndBatchTime) -> int:
+    def _count_expired_records(self, max_age: WindowSize, now: RecordCountAndBatchTime) -> int:
         """Return the number of records that are as old as `max_age`; these are the oldest."""
         live = slice(self._start, self._end)
         began, end = self._batch_times[live], now.batch_time_ms - (max_age.milliseconds or 0)
@@ -153,7 +153,7 @@ class RecordWindow:
         """Return the features of the records in the window, float32 (n, n_features)."""
         return self._X[self._start : self._end].copy()
 
-    def values(self) -> list[bytes | None]:
+    def field_values(self) -> list[bytes | None]:
         """Return each record's original field values as bytes, oldest record first.
 
         None for a record that was added without values; the format is that of `HeldRecord.values`.
@@ -176,7 +176,7 @@ class RecordWindow:
     def restore(
         cls, state: dict[str, Any], X: np.ndarray, values: Sequence[bytes | None]
     ) -> "RecordWindow":
-        """Return a window with the state that `to_json`, `feature_rows` and `values` returned."""
+        """Return a window with the state from `to_json`, `feature_rows` and `field_values`."""
         window = cls(X.shape[1])
         window._append_records(
             state["ids"],

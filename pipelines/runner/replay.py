@@ -198,7 +198,7 @@ def recover(
             last_sequence,
             extra={"event": "batches_lost"},
         )
-        replay.skip_to(last_sequence)
+        replay.skip_batches_up_to(last_sequence)
     runner.stop.retry_until_success(replay.add_changes_to_journal, runner.poll_interval)
 
 
@@ -254,14 +254,14 @@ class Replay:
             if known or any(first <= entry.sequence <= last for first, last in self._gaps):
                 continue
             if entry.gap is not None:
-                self.skip_to(entry.gap[1])
+                self.skip_batches_up_to(entry.gap[1])
             if entry.sequence != pipeline.sequence + 1:
                 raise self._missing_batches_error(entry.sequence - 1)
             self._replay_entry(entry)
         if pipeline.sequence < last_sequence:
             raise self._missing_batches_error(last_sequence)
 
-    def skip_to(self, sequence: int) -> None:
+    def skip_batches_up_to(self, sequence: int) -> None:
         """Skip the batches up to number `sequence`, and count them as lost."""
         for entry in journal_entries(self.runner.transaction, self.checkpoint, sequence):
             self.runner.intake.set_expected_bookmarks(entry.bookmarks)

@@ -108,7 +108,7 @@ def build_request(
 
 
 def feature_values(features: Sequence[str], record: HeldRecord) -> dict[str, Any]:
-    """Return the field values of a record by name; without stored values, its numeric features."""
+    """Return a record's field values, keyed by name; if none are stored, its numeric features."""
     if record.values is not None:
         return decode_fields(features, record.values)
     return features_by_name(features, record.x[-len(features) :])  # behind the labels' lags

@@ -42,7 +42,7 @@ def registry_subject_of_values(topic: str) -> str:
 
 
 def describe_newest_schema(registry: Registry, format: Format, topic: str) -> str:
-    """Return a sentence with version and fields of the newest schema of a topic.
+    """Return a text with the version and the field names of a topic's newest schema.
 
     Raises ConnectorError if the schema has another format.
     """
@@ -55,7 +55,7 @@ def describe_newest_schema(registry: Registry, format: Format, topic: str) -> st
             f"{subject} version {newest.version} is of {newest.kind}, and the format is "
             f'"{format}": correct the format, or the topic'
         )
-    names = f": {', '.join(newest.fields)}" if newest.fields else ""
+    names = f": {', '.join(newest.field_names)}" if newest.field_names else ""
     return f"{subject} has version {newest.version}{names}"
 
 

@@ -58,7 +58,7 @@ class Encoder:
 
         The first call registers the schema; ConnectorError if the registry refuses it."""
         if self._head is None:
-            id = self._registry.register(self._subject, self._kind, self._text)
+            id = self._registry.register_schema(self._subject, self._kind, self._text)
             self._head = FRAME.pack(0, id)
         return [self._head + self._encode_without_frame(payload) for payload in payloads]
 
@@ -103,7 +103,7 @@ class EncodedSink(KafkaSink):
     Parameters
     ----------
     encoder : Encoder
-    cluster, topic : as of KafkaSink
+    cluster, topic : as in KafkaSink
     """
 
     def __init__(self, encoder: Encoder, cluster: KafkaCluster, topic: str) -> None:

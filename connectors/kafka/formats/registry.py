@@ -39,7 +39,7 @@ class RegisteredSchema(NamedTuple):
     version: int | None = None
 
     @property
-    def fields(self) -> list[str]:
+    def field_names(self) -> list[str]:
         """Names of the fields of a record schema; empty for other schemas."""
         try:
             schema = json.loads(self.text)
@@ -110,7 +110,7 @@ class Registry:
             return bool(client.test_compatibility(subject, Schema(text, kind)))
         return True
 
-    def register(self, subject: str, kind: str, text: str) -> int:
+    def register_schema(self, subject: str, kind: str, text: str) -> int:
         """Register the schema `text` in a subject, if it is not registered yet; return its id."""
         from confluent_kafka.schema_registry import Schema
 

@@ -14,7 +14,7 @@ from streamboost.pipelines.config.compatibility import verify_compatibility
 from streamboost.pipelines.config.connectors.base import Input
 from streamboost.pipelines.config.connectors.registry import open_append_sink
 from streamboost.pipelines.config.file import Config, load, parse
-from streamboost.pipelines.config.masking import mask_errors
+from streamboost.pipelines.config.masking import mask_secrets_in_errors
 from streamboost.pipelines.models.export import (
     ExportedCommittee,
     ExportFormat,
@@ -115,7 +115,7 @@ class ServedPipeline:
 
         Raises the errors of `streamboost.pipelines.models.export.export_committee`.
         """
-        with mask_errors(self.config.mask):
+        with mask_secrets_in_errors(self.config.mask):
             state = State(self.config.state)
             return export_committee(state, format, version, self.config.encoders)
 
@@ -124,7 +124,7 @@ class ServedPipeline:
 
         Raises StateError if the command names an unknown version or class.
         """
-        with mask_errors(self.config.mask):
+        with mask_secrets_in_errors(self.config.mask):
             refuse_unknown_names(self.config.state, command, self.status.documents())
             queue_command(self.config.state, command)
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from streamboost.connectors.sqlite.database import Database, table_exists
 from streamboost.errors import StateError
-from streamboost.pipelines.config.masking import mask_errors
+from streamboost.pipelines.config.masking import mask_secrets_in_errors
 
 __all__ = [
     "FILE",
@@ -84,13 +84,13 @@ class LabellingStore:
     @contextmanager
     def read_transaction(self) -> Iterator[Connection | None]:
         """Context manager that yields a connection to a consistent snapshot; None: no tables."""
-        with mask_errors(self._mask), self._database.read_transaction() as connection:
+        with mask_secrets_in_errors(self._mask), self._database.read_transaction() as connection:
             yield connection if connection and table_exists(connection, "entries") else None
 
     @contextmanager
     def write_transaction(self) -> Iterator[Connection]:
         """Context manager that yields a write transaction's connection; creates missing tables."""
-        with mask_errors(self._mask), self._database.write_transaction() as connection:
+        with mask_secrets_in_errors(self._mask), self._database.write_transaction() as connection:
             if not table_exists(connection, "entries"):
                 for statement in _TABLES:
                     connection.execute(statement)

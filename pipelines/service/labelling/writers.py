@@ -18,7 +18,7 @@ from streamboost.connectors.messages.outgoing import DeadLetter, Label
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError, DataError, UnavailableError
 from streamboost.features.fields import Field
-from streamboost.pipelines.config.masking import Mask, mask_errors
+from streamboost.pipelines.config.masking import Mask, mask_secrets_in_errors
 
 __all__ = ["PATIENCE", "LabelWriter", "RecordWriter", "SourceWriter", "decode_posted_records"]
 
@@ -50,7 +50,7 @@ class SourceWriter:
         if not self._lock.acquire(timeout=PATIENCE):
             raise UnavailableError("an earlier write has not ended yet: try again later")
         try:
-            with mask_errors(self._mask):
+            with mask_secrets_in_errors(self._mask):
                 write_and_flush(self._require_sink(), payloads)
         finally:
             self._lock.release()

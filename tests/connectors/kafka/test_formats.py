@@ -44,7 +44,7 @@ class Table:
         self.asked.append(id)
         return self.kept.get(id)
 
-    def register(self, subject, kind, text):
+    def register_schema(self, subject, kind, text):
         self.kept[7] = RegisteredSchema(kind, text)
         return 7
 

@@ -135,14 +135,14 @@ def test_while_the_registry_is_away_records_wait_and_none_is_lost(
 
 def hold(monkeypatch, registry):
     """Freeze the registry as it is asked for what is written, the first time."""
-    original = registries.Registry.register
+    original = registries.Registry.register_schema
 
-    def register(self, *arguments):
-        monkeypatch.setattr(registries.Registry, "register", original)
+    def register_schema(self, *arguments):
+        monkeypatch.setattr(registries.Registry, "register_schema", original)
         registry.freeze()
         return original(self, *arguments)
 
-    monkeypatch.setattr(registries.Registry, "register", register)
+    monkeypatch.setattr(registries.Registry, "register_schema", register_schema)
 
 
 def test_json_by_a_schema_is_read_and_written(made, registry, make_records):
