@@ -75,7 +75,7 @@ def message_from_record(record: Any, max_bytes: int) -> Message:
 def poll_messages(
     consumer: KafkaConsumer, wait_ms: int, limit: int | None = None
 ) -> dict[TopicPartition, list[Any]]:
-    """Poll a consumer once, and return its records by partition.
+    """Poll a consumer once, and return the consumer records, keyed by partition.
 
     Raises
     ------
@@ -180,7 +180,7 @@ def is_damaged_message_error(error: Exception) -> bool:
 def find_damaged_offsets(
     cluster: KafkaCluster, topic: str, offsets: Mapping[str, int]
 ) -> DamagedOffsets | None:
-    """Return the damaged messages at the next offset of a partition, or None if there are none.
+    """Return the damaged offsets that begin at the next offset of a partition, or None.
 
     `offsets` maps a partition to its next offset; the first partition with damage is returned. A
     damaged batch is unreadable as a whole. Its end is found by reading at later offsets.

@@ -534,7 +534,7 @@ class NumberDecoder:
     names: Sequence[str]
 
     def decode(self, context: DecodeContext, messages: Sequence[Message]) -> Records:
-        """Decode records of numbers; values of other types are rejected as dead letters."""
+        """Decode records with numeric features; records with other values become dead letters."""
         kept, rows = context.decode_messages(
             self._decode_struct, msgspec.structs.astuple, {self.id or "id": "missing_id"}
         )

@@ -225,7 +225,7 @@ def _convert_to_label_kind(value: Any, kind: LabelKind) -> str | int | None:
 
 
 def abbreviated_label(value: Any) -> str:
-    """Return a label as text for error messages, abbreviated if it is long."""
+    """Return a label as text for error messages; long labels are abbreviated."""
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else text[:60] + "..."
 

@@ -83,13 +83,13 @@ class DelayedAnswerIds:
             self._newest = max(self._newest, time if time is not None else -math.inf)
         self._in_order.append((record.id, self._newest))
         self._ids[record.id] += 1
-        while self._in_order and self._is_due(*self._in_order[0]):
+        while self._in_order and self._is_answer_due(*self._in_order[0]):
             id, _ = self._in_order.popleft()
             self._ids[id] -= 1
             if not self._ids[id]:
                 del self._ids[id]
 
-    def _is_due(self, id: str, time: float) -> bool:
+    def _is_answer_due(self, id: str, time: float) -> bool:
         if self._records is not None:
             return len(self._in_order) > self._records
         return time <= self._newest - self._milliseconds

@@ -21,7 +21,7 @@ class BackgroundExecutor:
     Parameters
     ----------
     name : name of the thread
-    inline : whether no thread is used, and each task runs when the caller waits for it
+    inline : whether tasks run without a thread, each when the caller waits for its end
 
     Examples
     --------

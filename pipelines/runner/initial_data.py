@@ -147,11 +147,11 @@ def _check_committee_columns(
 ) -> None:
     """Raise ConfigurationError if `committee` was trained on other columns than the schema's."""
     if learner.n_label_lags:
-        raise _committee_error("cannot use lagged labels: remove [committee] label_lags")
+        raise _initial_committee_error("cannot use lagged labels: remove [committee] label_lags")
     fields = {} if learner.features is None else learner.features.fields
     made = [str(name) for name, field in fields.items() if field.kind not in ("number", "vector")]
     if made:
-        raise _committee_error(
+        raise _initial_committee_error(
             f"cannot use {', '.join(made)}: only number and vector fields have the same columns in "
             "each pipeline. Remove other fields from [schema.fields], or give the labelled records "
             "themselves as [initial_data] path"
@@ -160,18 +160,18 @@ def _check_committee_columns(
     known = committee.columns
     if known is not None and known.categories:
         tables = ", ".join(str(known.column_name(f)) for f in known.categories)
-        raise _committee_error(
+        raise _initial_committee_error(
             f"has categorical columns ({tables}): train a committee on numbers only"
         )
     if committee.n_features != len(names):
-        raise _committee_error(
+        raise _initial_committee_error(
             f"has {committee.n_features} columns, but records have {len(names)} "
             f"({_comma_separated(names)}): {_MENDS}"
         )
     theirs = list(known.names) if known is not None else []
     if theirs and theirs != names:
         f = next(f for f, pair in enumerate(zip(theirs, names, strict=True)) if len({*pair}) > 1)
-        raise _committee_error(
+        raise _initial_committee_error(
             f"has the column {f + 1} {theirs[f]!r}, but records have {names[f]!r} (columns "
             f"{_comma_separated(theirs)}, and {_comma_separated(names)}): {_MENDS}"
         )
@@ -189,16 +189,16 @@ def _committee_label_type(committee: "Committee", schema: Schema) -> LabelKind:
     elif all(type(label) is int for label in classes):
         kinds = ["integer"]
     if not kinds:
-        raise _committee_error(
+        raise _initial_committee_error(
             f"has classes such as {classes[0]!r}: train a committee on text or whole numbers"
         )
     if schema.label_kind not in (None, *kinds):
-        raise _committee_error(
+        raise _initial_committee_error(
             f'has classes such as {classes[0]!r}, and [schema] label is "{schema.label_kind}": '
             f'set label = "{kinds[0]}", or train a committee on labels of that type'
         )
     if schema.classes and (other := [one for one in classes if one not in schema.classes]):
-        raise _committee_error(
+        raise _initial_committee_error(
             f"has the classes {_comma_separated(other)}: add them to [schema] classes"
         )
     return schema.label_kind or kinds[0]
@@ -209,5 +209,5 @@ def _comma_separated(names: Sequence[object], max_names: int = 8) -> str:
     return ", ".join(map(str, names[:max_names])) + more
 
 
-def _committee_error(problem: str) -> ConfigurationError:
+def _initial_committee_error(problem: str) -> ConfigurationError:
     return ConfigurationError(f"the committee at [initial_data] committee {problem}")

@@ -670,7 +670,7 @@ class LabelJoin:
             if id in labelled_batch.current_labels
             else learned.label_of(id)
         )
-        if label is not None and label == current and self._must_not_answer(id, source):
+        if label is not None and label == current and self._is_excluded_annotator(id, source):
             counts.duplicate += 1  # no second opinion: the request stays open
             return
         self._close_relabel_request(id)
@@ -716,7 +716,7 @@ class LabelJoin:
         self.counts.retracted += len(self._pending_labels) - len(kept)
         self._pending_labels = PendingLabels(kept)
 
-    def _must_not_answer(self, id: str, source: str | None) -> bool:
+    def _is_excluded_annotator(self, id: str, source: str | None) -> bool:
         request = self._requests.get(id)
         return request is not None and source in (request.excluded_annotators or ())
 

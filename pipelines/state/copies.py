@@ -27,7 +27,7 @@ _KIND = "copy"
 
 @dataclass(frozen=True, slots=True)
 class CheckpointCopy:
-    """Copy of a checkpoint: the bytes of its file, and the files of the committees."""
+    """Copy of a checkpoint: the content of its file and of the committees' files."""
 
     checkpoint: bytes
     versions: Mapping[int, bytes]
