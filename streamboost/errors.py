@@ -5,9 +5,9 @@
     StreamBoostError
     ├── ConfigurationError    a setting is invalid; also a ValueError
     ├── DataError             records or arrays are invalid; also a ValueError
-    ├── ModelFileError        a model or snapshot file cannot be trusted
+    ├── ModelFileError        a model or snapshot file is invalid, or cannot be written
     ├── LostWorkerError       a worker died, and its rows are missing in a training
-    ├── StateError            a pipeline's saved state does not fit the request
+    ├── StateError            a saved state does not fit the command or the settings
     │   └── GapError          journal, records or labels for a replay are missing
     └── ConnectorError        a source or sink failed
         ├── DeletedError      the data was deleted, or is not the data read before
@@ -48,7 +48,7 @@ class DataError(StreamBoostError, ValueError):
 
 
 class ModelFileError(StreamBoostError):
-    """A model or snapshot file cannot be trusted."""
+    """A model or snapshot file is missing or invalid, or cannot be written."""
 
 
 class LostWorkerError(StreamBoostError):
@@ -58,7 +58,7 @@ class LostWorkerError(StreamBoostError):
 
 
 class StateError(StreamBoostError):
-    """A pipeline's saved state does not fit the request."""
+    """The saved state of a pipeline does not fit the command or the settings."""
 
 
 class GapError(StateError):

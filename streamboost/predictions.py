@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Scored",
     "committee_predictions",
-    "fill_probabilities",
+    "fill_missing_probabilities",
     "label_probabilities",
     "predict_labels",
     "remove_calibration",
@@ -104,7 +104,7 @@ def score_with_committee(committee: "Committee | CorrectedCommittee", X: np.ndar
 
 
 def score_by_class_shares(counts: Mapping[Label, int], n: int) -> Scored:
-    """Return predictions for `n` records without a committee, from the number of labels by class.
+    """Return predictions for `n` records without a committee, from the labels per class.
 
     Each record gets the most frequent label, and the labels' relative frequencies as probabilities.
     """
@@ -171,7 +171,7 @@ def committee_predictions(committee: "Committee", scored: Scored) -> Scored:
     )
 
 
-def fill_probabilities(scored: Scored, other: Scored) -> Scored:
+def fill_missing_probabilities(scored: Scored, other: Scored) -> Scored:
     """Return `scored` with the probabilities of `other` for the records whose own are NaN.
 
     `other` has predictions for the same records.

@@ -21,8 +21,8 @@ from streamboost.errors import ModelFileError
 __all__ = [
     "FORMAT",
     "Arrays",
-    "decode_sealed",
-    "encode_sealed",
+    "decode_sealed_file",
+    "encode_sealed_file",
     "pack_json",
     "read_arrays",
     "replace_atomically",
@@ -121,7 +121,7 @@ def write_arrays(
             file.write(digest)
 
 
-def encode_sealed(
+def encode_sealed_file(
     arrays: Mapping[str, np.ndarray], *, kind: str, manifest: Mapping[str, Any] | None = None
 ) -> bytes:
     """Return the bytes of a sealed file with `arrays` and `manifest`."""
@@ -204,10 +204,10 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[Arrays, dic
         blob = Path(path).read_bytes()
     except OSError as error:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from error
-    return decode_sealed(path, blob, kind=kind)
+    return decode_sealed_file(path, blob, kind=kind)
 
 
-def decode_sealed(
+def decode_sealed_file(
     path: str | os.PathLike[str], blob: bytes, *, kind: str
 ) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and the manifest of `blob`, the bytes of a sealed file.

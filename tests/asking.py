@@ -12,10 +12,10 @@ def querier(seed=0, **settings):
     return one
 
 
-def decide(one, utility, *, start=0, cold=False):
+def decide(one, utility, *, start=0, at_random=False):
     X = np.asarray(utility, dtype=np.float32)[:, None]
     ids = [str(start + i) for i in range(len(X))]
-    return one.select_requests(ids, X, np.asarray(utility, dtype=float), cold=cold)
+    return one.select_requests(ids, X, np.asarray(utility, dtype=float), at_random=at_random)
 
 
 def stream(n, seed=5):

@@ -6,7 +6,7 @@ import pytest
 
 from streamboost.errors import ModelFileError
 from streamboost.storage import (
-    encode_sealed,
+    encode_sealed_file,
     pack_json,
     read_arrays,
     unpack_json,
@@ -103,7 +103,9 @@ def test_a_file_is_written_as_it_is_sealed_and_may_be_read_by_others(tmp_path):
     }
     made, plain = tmp_path / "made", tmp_path / "plain"
     write_arrays(made, arrays, kind="test", manifest={"zeros": "0" * 64})
-    assert made.read_bytes() == encode_sealed(arrays, kind="test", manifest={"zeros": "0" * 64})
+    assert made.read_bytes() == encode_sealed_file(
+        arrays, kind="test", manifest={"zeros": "0" * 64}
+    )
     plain.touch()
     assert made.stat().st_mode == plain.stat().st_mode
     assert sorted(tmp_path.iterdir()) == [made, plain]

@@ -44,7 +44,7 @@ from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import ConfigurationError, DataError, StateError
 from streamboost.features.fields import Field, as_field
 from streamboost.features.inference import NEVER, infer_fields
-from streamboost.features.paths import is_within_any, path_within
+from streamboost.features.paths import first_nested_path, is_within_any
 
 __all__ = ["InferredSchema", "Schema"]
 
@@ -451,7 +451,7 @@ def _field_setting_faults(schema: "Schema") -> Iterator[str]:
             yield f"[schema.fields] {name!r} names the records, and is no feature: leave it out"
         if name in (LABEL, schema.label_fields.label):
             yield f"[schema.fields] {name!r} is {_LABEL_FAULT}"
-        inner = path_within(name, schema.hidden_paths)
+        inner = first_nested_path(name, schema.hidden_paths)
         if settings.kind == "vector" and inner is not None:
             yield (
                 f"[schema.fields] {name!r} holds {inner!r}, which is no feature: name its other "

@@ -42,7 +42,7 @@ from streamboost.pipelines.state import commands
 from streamboost.pipelines.state.copies import CheckpointCopy, CopyStore, FolderTarget, RemoteTarget
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
-from streamboost.storage import decode_sealed, write_bytes
+from streamboost.storage import decode_sealed_file, write_bytes
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -83,7 +83,7 @@ def load_initial_model(config: Config, state: State) -> InitialModel | None:
 
     where = f"[initial_data] committee = {config.sections.initial_data.committee!r}"
     try:
-        arrays, _ = decode_sealed(where, blob, kind="committee")
+        arrays, _ = decode_sealed_file(where, blob, kind="committee")
         committee = Committee.from_arrays(arrays)
     except ModelFileError as error:
         raise ConfigurationError(

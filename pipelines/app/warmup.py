@@ -124,7 +124,7 @@ def _compile_young_committee_kernels(X: np.ndarray, y: np.ndarray) -> None:
     """Call the kernels of `RecentCommittees`: evaluate one committee on a labelled record."""
     young = RecentCommittees()
     young.count_label(0)
-    young.add_if_due(len(X), share=1 / len(X))
+    young.add_committee_if_due(len(X), label_share=1 / len(X))
     committee = default_estimator().train(X, y, seed=0, n_estimators=1)
     young.set_trained_committee(young.members[0], committee, np.arange(3))
     young.update_weights(X[0], np.full(3, 1 / 3), 0)

@@ -15,7 +15,7 @@ import msgspec
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ModelFileError, StateError
 from streamboost.learner.learner import StreamLearner
-from streamboost.storage import Arrays, decode_sealed, encode_sealed
+from streamboost.storage import Arrays, decode_sealed_file, encode_sealed_file
 
 __all__ = ["CHUNK", "ModelLogReader", "ModelSnapshot", "SnapshotEncoder"]
 
@@ -72,7 +72,7 @@ class SnapshotEncoder:
         messages: list[bytes] = []
         named: dict[str, tuple[int, str]] = {}
         for table, arrays in _group_arrays_by_table(learner.export_scoring_state()).items():
-            blob = encode_sealed(arrays, kind=_KIND)
+            blob = encode_sealed_file(arrays, kind=_KIND)
             chunks = [blob[i : i + CHUNK] for i in range(0, len(blob), CHUNK)]
             named[table] = len(chunks), hashlib.blake2b(blob, digest_size=16).hexdigest()
             if self._sent.get(table) != named[table]:
@@ -159,7 +159,7 @@ class ModelLogReader:
             {name: a for _, arrays in tables.values() for name, a in arrays.items()}
         )
         if learner.features is not None:
-            learner.features.refuse_other_encoders()
+            learner.features.check_encoders_unchanged()
         return ModelSnapshot(manifest.edition, schema, learner)
 
     def _decode_table(self, table: str, digest: str, blob: bytes) -> Arrays:
@@ -169,7 +169,7 @@ class ModelLogReader:
                 "messages were deleted: restart `streamboost learn`, which writes all tables"
             )
         try:
-            return decode_sealed(f"the table {table!r} of {self._where}", blob, kind=_KIND)[0]
+            return decode_sealed_file(f"the table {table!r} of {self._where}", blob, kind=_KIND)[0]
         except ModelFileError as error:
             raise StateError(str(error)) from error
 

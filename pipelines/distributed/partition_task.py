@@ -40,7 +40,7 @@ from streamboost.pipelines.runner.record_window import HeldRecord
 from streamboost.pipelines.runner.requests import build_request, feature_values
 from streamboost.predictions import (
     Scored,
-    fill_probabilities,
+    fill_missing_probabilities,
     label_probabilities,
     top_probabilities,
 )
@@ -291,7 +291,7 @@ class PartitionTask:
         found = self._recorded.parse(records.messages, snapshot.schema)
         given = score_recorded(found, snapshot.schema.classes, lambda k: renamed.get(k, k))
         counts = {name: n - before[name] for name, n in self._recorded.to_json().items()}
-        return _Recorded(found, given, fill_probabilities(given, scored), counts)
+        return _Recorded(found, given, fill_missing_probabilities(given, scored), counts)
 
     def _add_records_to_utility_window(self, records: Records) -> None:
         places = [message.offset for message in records.messages]
@@ -312,10 +312,10 @@ class PartitionTask:
         if recorded is not None:
             sure = label_probabilities(recorded.evaluated)
             return self._querier.select_requests(
-                records.ids, X, utility, sure, cold=False, by_rank_too=False
+                records.ids, X, utility, sure, at_random=False, use_ranks=False
             )
         return self._querier.select_requests(
-            records.ids, X, utility, top_probabilities(scored), cold=cold
+            records.ids, X, utility, top_probabilities(scored), at_random=cold
         )
 
     def _requested_records(

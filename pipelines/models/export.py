@@ -13,7 +13,7 @@ from streamboost.errors import StateError
 from streamboost.pipelines.models.restored_learner import restore_learner
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.versions import CommitteeStore
-from streamboost.storage import encode_sealed
+from streamboost.storage import encode_sealed_file
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -106,7 +106,7 @@ def export_committee(
     metadata = layout.to_metadata()
     named = replace(committee, columns=FrameColumns(tuple(names)))
     if format == "safetensors":
-        content = encode_sealed(committee.to_arrays(), kind="committee", manifest=metadata)
+        content = encode_sealed_file(committee.to_arrays(), kind="committee", manifest=metadata)
     elif format == "lightgbm":
         content = named.to_lightgbm(metadata, calibration=calibration).encode()
     else:

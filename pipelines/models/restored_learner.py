@@ -45,5 +45,5 @@ def restore_learner(
         without_running_training(select_prefix(arrays, "learner.")), encoders
     )
     if learner.features is not None:
-        learner.features.refuse_other_encoders()
+        learner.features.check_encoders_unchanged()
     return Schema.from_json(manifest["schema"]), learner

@@ -14,7 +14,7 @@ from streamboost.connectors.messages.labels import label_to_json
 from streamboost.connectors.messages.outgoing import DeadLetter, Prediction, encode_messages
 from streamboost.connectors.messages.schema import Schema
 from streamboost.features.paths import path_getter
-from streamboost.learner.changes import Change
+from streamboost.learner.changes import DetectedChange
 from streamboost.learner.label_quality import RelabelRequests
 from streamboost.learner.schedule import Training
 from streamboost.pipelines.runner.label_join import LabelledBatch
@@ -163,7 +163,7 @@ class StepResult:
     commands: Sequence[Command]
     gap: tuple[int, int] | None
     trainings: Sequence[Training]
-    changes: Sequence[Change]
+    changes: Sequence[DetectedChange]
     committee: "Committee | None"
     promoted: int | None
     messages: OutputMessages

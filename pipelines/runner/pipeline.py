@@ -176,7 +176,7 @@ class Pipeline:
             commands=inputs.commands,
             gap=self.journal_extras.gap,
             trainings=started,
-            changes=self.learner.changes.newer_than(before.n_changes),
+            changes=self.learner.changes.detected_after(before.n_changes),
             committee=self.learner.committee,
             promoted=promoted,
             messages=messages,
@@ -287,7 +287,7 @@ class Pipeline:
             self.join.ignored_counts(),
             self.learner.committee,
             self.initial_labels,
-            self.learner.changes.total,
+            self.learner.changes.n_detected,
         )
 
     def _apply_commands(self, commands: Sequence[Command]) -> list[Training]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from streamboost.errors import ModelFileError
-from streamboost.storage import Arrays, decode_sealed, read_arrays, write_arrays, write_bytes
+from streamboost.storage import Arrays, decode_sealed_file, read_arrays, write_arrays, write_bytes
 
 __all__ = ["KEPT", "Checkpoint", "Checkpoints"]
 
@@ -63,7 +63,7 @@ class Checkpoints:
 
         Raises ModelFileError if it is damaged; `name` is the name of the file in the error.
         """
-        return decode_sealed(name, blob, kind=_KIND)
+        return decode_sealed_file(name, blob, kind=_KIND)
 
     def newest(self, last_sequence: int | None = None) -> Checkpoint | None:
         """Return the newest undamaged checkpoint up to batch `last_sequence`, or None.

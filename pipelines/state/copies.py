@@ -16,7 +16,7 @@ import numpy as np
 
 from streamboost.errors import ConfigurationError, ConnectorError, ModelFileError, StreamBoostError
 from streamboost.pipelines.state.checkpoints import KEPT, Checkpoints
-from streamboost.storage import decode_sealed, encode_sealed, select_prefix, write_bytes
+from streamboost.storage import decode_sealed_file, encode_sealed_file, select_prefix, write_bytes
 
 __all__ = ["CheckpointCopy", "CopyStore", "FolderTarget", "RemoteTarget"]
 
@@ -54,14 +54,14 @@ class CheckpointCopy:
         """Return the copy as the bytes of one file, with a checksum."""
         files = {"checkpoint": self.checkpoint}
         files |= {f"version.{version}": blob for version, blob in self.versions.items()}
-        return encode_sealed(
+        return encode_sealed_file(
             {k: np.frombuffer(blob, np.uint8) for k, blob in files.items()}, kind=_KIND
         )
 
     @classmethod
     def decode(cls, name: str, blob: bytes) -> "CheckpointCopy":
         """Decode the result of `encode`; ModelFileError, with the file `name`, if it is damaged."""
-        files, _ = decode_sealed(name, blob, kind=_KIND)
+        files, _ = decode_sealed_file(name, blob, kind=_KIND)
         versions = {int(n): file.tobytes() for n, file in select_prefix(files, "version.").items()}
         return cls.from_files(name, files["checkpoint"].tobytes(), versions)
 

@@ -33,8 +33,8 @@ class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
         Any River classifier with probabilities. "vote_entropy" requires an ensemble or a
         `StreamBoostClassifier`.
     budget
-        Share of the records whose label may be bought, in (0, 1], interpreted as the decimal
-        number that it is written as.
+        Share of the records whose label may be bought, in (0, 1]. A float is read as its decimal
+        notation: 0.1 is exactly 1/10.
     strategy
         Utility of a label. "margin", "entropy" and "least_confident" are uncertainty
         sampling [1]_ by the classifier's probabilities. "vote_entropy" is query by committee
@@ -132,7 +132,7 @@ class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
             self._querier.rescore(self._learned, lambda _: self._newest_utilities())
             self._rescored_at = self._learned
         utility = self._label_utility(x, y_pred)
-        requests = self._querier.select_requests([""], np.empty((1, 0)), utility, cold=cold)
+        requests = self._querier.select_requests([""], np.empty((1, 0)), utility, at_random=cold)
         if self._config.required_input != "nothing":
             self._newest.append(copy(x))
         return len(requests) > 0

@@ -34,8 +34,8 @@ class FieldMapper:
     Features that first appear in the same record are sorted by type and name, so that results do
     not depend on the order inside a dictionary. Nested dictionaries are read by dotted names. If
     nearly all of the first 20 values of a category differ and have several words, the feature is a
-    text from then on. Features in `named` have the type given there. If `categories` is False, the
-    estimator does not support categories.
+    text from then on. Features in `named` have the type given there. If `categories` is False, no
+    feature becomes a category, because the estimator does not support categories.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class FieldMapper:
         self._plain: set[type] = set()  # types of values seen so far, without mappings
         self._all: Callable[[Mapping[Hashable, Any]], Values] | None = None
 
-    def values(self, x: Mapping[Hashable, Any], *, add_missing: bool = False) -> Values:
+    def to_field_values(self, x: Mapping[Hashable, Any], *, add_missing: bool = False) -> Values:
         """Return the values of `x` in the order of the fields, None for missing values.
 
         With `add_missing`, a field is added for each new feature; without it, new features are
@@ -101,7 +101,7 @@ class FieldMapper:
         self._features.add_field(name, field)
 
     def _detect_text_category(self, feature: Hashable, value: Any) -> None:
-        """Store one of a category's first 20 values; then add a text field if nearly all differ."""
+        """Store a value of a category; once it has 20, add a text field if nearly all differ."""
         if not isinstance(value, str):
             return
         seen = self._first_values[feature]
@@ -113,7 +113,7 @@ class FieldMapper:
                 self._add_field((feature, "text"), feature, Field("text"))
 
     def _infer_field(self, feature: Hashable, value: Any) -> Field:
-        """Return the field type for `feature`, inferred from its first value unless it is named."""
+        """Return the field type of `feature`: its type in `named`, else inferred from `value`."""
         named = self._named.get(feature)
         if named is not None and (self._categories or named.kind != "category"):
             return named

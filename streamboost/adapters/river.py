@@ -167,10 +167,10 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             raise DataError(f"y is {y!r}: leave the record out until its label is known")
         weight = 1.0 if type(w) is float and w == 1.0 else float(as_weights([w], 1)[0])
         if not weight:
-            self._pending_rows.pop(self._fields.values(x))
+            self._pending_rows.pop(self._fields.to_field_values(x))
             return
         known = len(self._features)
-        values = self._fields.values(x, add_missing=True)
+        values = self._fields.to_field_values(x, add_missing=True)
         n_features = len(self._features)
         if n_features > known:
             self._learner.update_columns()
@@ -209,7 +209,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
     ) -> dict[base.typing.ClfTarget, float]:
         """Return the probability of each label learned so far; empty before the first."""
-        scored = self._score_and_store_rows([self._fields.values(x)], "probabilities")
+        scored = self._score_and_store_rows([self._fields.to_field_values(x)], "probabilities")
         return dict(zip(self._labels, self._label_probabilities(scored)[0].tolist(), strict=True))
 
     def predict_votes_one(
@@ -223,7 +223,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         if committee is None:
             return {}
         shares = utility_inputs(
-            "votes", committee, self._learner.encode_records([self._fields.values(x)])
+            "votes", committee, self._learner.encode_records([self._fields.to_field_values(x)])
         )[0]
         labels = [self._labels[number] for number in committee.classes.tolist()]
         return dict(zip(labels, shares.tolist(), strict=True))
@@ -232,7 +232,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
     ) -> base.typing.ClfTarget | None:
         """Return the most probable label; None before the first label was learned."""
-        number = self._score_and_store_rows([self._fields.values(x)], "label").labels[0]
+        number = self._score_and_store_rows([self._fields.to_field_values(x)], "label").labels[0]
         return None if number is None else self._labels[number]
 
     def decide_one(self, x: dict[base.typing.FeatureName, Any]) -> base.typing.ClfTarget | None:
@@ -249,7 +249,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 "streamboost.learner, for decide_one"
             )
         P = self._label_probabilities(
-            self._score_and_store_rows([self._fields.values(x)], "decision")
+            self._score_and_store_rows([self._fields.to_field_values(x)], "decision")
         )
         chosen = int(self.decisions.decided_class_indices(P, self._labels)[0])
         return None if chosen < 0 else self._labels[chosen]
@@ -273,7 +273,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 "coverage is None: give StreamBoostClassifier(coverage=0.9) or another share for "
                 "predict_set_one"
             )
-        scored = self._score_and_store_rows([self._fields.values(x)], "set")
+        scored = self._score_and_store_rows([self._fields.to_field_values(x)], "set")
         numbers = self._learner.evaluator.make_prediction_sets(scored)[0]
         return {None if number is None else self._labels[int(number)] for number in numbers}
 
@@ -310,7 +310,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
 
     def _field_values(self, X: Any) -> list[Values]:
         """Return the field values of each row of a DataFrame."""
-        return [self._fields.values(record) for record in frame_to_records(X)]
+        return [self._fields.to_field_values(record) for record in frame_to_records(X)]
 
     def _set_class_weights(self) -> None:
         """Set the class weights of the trained estimator, keyed by class number instead of label.

@@ -1,4 +1,4 @@
-"""Sentence encoders by name: the name of a model on disk, or of a function."""
+"""Loader of sentence encoders by name: the path of a model, or the name of a function."""
 
 import re
 from dataclasses import dataclass

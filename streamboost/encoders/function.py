@@ -75,7 +75,7 @@ class FunctionEncoder:
                 f"are looked for in {folder.absolute()} and where packages are installed"
             ) from error
         self.size = 0
-        self.size = self._call(["text"]).shape[1]
+        self.size = self._call_function(["text"]).shape[1]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FunctionEncoder, (self._name, self._folder)
@@ -91,11 +91,11 @@ class FunctionEncoder:
         if not texts:
             return np.empty((0, self.size), dtype=np.float32)
         places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-        found = self._call(list(places))
+        found = self._call_function(list(places))
         found[~np.isfinite(found).all(axis=1)] = np.nan
         return found[[places[text] for text in texts]]
 
-    def _call(self, texts: list[str]) -> NDArray[np.float32]:
+    def _call_function(self, texts: list[str]) -> NDArray[np.float32]:
         try:
             given = self._function(texts)
         except Exception as error:  # user code may raise any exception

@@ -59,7 +59,7 @@ class OnnxEncoder:
         self._reduced = name, model, threads
         self.digest: str | None = _files_digest(model, tokenizer)
         self._tokenizer = _load_tokenizer(name, tokenizer)
-        self._session = _load_session(name, model)
+        self._session = _load_onnx_session(name, model)
         self._inputs = {one.name: _input_dtype(one.type) for one in self._session.get_inputs()}
         if unknown := sorted(self._inputs.keys() - set(_INPUTS)):
             raise ConfigurationError(
@@ -90,7 +90,7 @@ class OnnxEncoder:
 
         Equal texts are encoded once. The vectors of the newest texts are cached.
         """
-        keys = [_text_key(text) for text in texts]
+        keys = [_text_cache_key(text) for text in texts]
         with self._caching:
             vectors = {key: self._cache[key] for key in keys if key in self._cache}
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in vectors}
@@ -127,7 +127,7 @@ class OnnxEncoder:
         return np.asarray(vector / length, dtype=np.float32)
 
 
-def _text_key(text: str) -> bytes:
+def _text_cache_key(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
@@ -143,7 +143,7 @@ def load_onnx_encoder(name: str, path: Path, threads: int) -> OnnxEncoder:
         If a file is missing or invalid, or a package is not installed.
     """
     path = path.absolute()
-    model = path if path.is_file() else _find_model(name, path)
+    model = path if path.is_file() else _find_model_file(name, path)
     places = [model.parent / "tokenizer.json", model.parent.parent / "tokenizer.json"]
     tokenizer = next((place for place in places if place.is_file()), None)
     if tokenizer is None:
@@ -156,16 +156,20 @@ def load_onnx_encoder(name: str, path: Path, threads: int) -> OnnxEncoder:
 
 @lru_cache(maxsize=_LOADED)
 def _load_once(
-    name: str, model: Path, tokenizer: Path, threads: int, changed: tuple[tuple[int, int], ...]
+    name: str,
+    model: Path,
+    tokenizer: Path,
+    threads: int,
+    file_times_and_sizes: tuple[tuple[int, int], ...],
 ) -> OnnxEncoder:
-    """Load a model. `changed` has the times and sizes of its files, so that new files are loaded.
+    """Load a model, or return the loaded one if its arguments are equal (they are the cache key).
 
-    It is part of the cache key.
+    `file_times_and_sizes` are those of its files, so that changed files are loaded again.
     """
     return OnnxEncoder(name, model, tokenizer, threads)
 
 
-def _find_model(name: str, folder: Path) -> Path:
+def _find_model_file(name: str, folder: Path) -> Path:
     usual = [folder / "model.onnx", folder / "onnx" / "model.onnx"]
     found = [path for path in usual if path.is_file()] or sorted(folder.glob("*.onnx"))
     if not folder.exists():
@@ -183,7 +187,7 @@ def _load_tokenizer(name: str, path: Path) -> Any:
     try:
         from tokenizers import Tokenizer
     except ImportError as error:
-        raise _missing_extra(name, error) from error
+        raise _missing_package_error(name, error) from error
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the package raises plain Exception
@@ -197,11 +201,11 @@ def _load_tokenizer(name: str, path: Path) -> Any:
     return tokenizer
 
 
-def _load_session(name: str, model: Path) -> Any:
+def _load_onnx_session(name: str, model: Path) -> Any:
     try:
         import onnxruntime
     except ImportError as error:
-        raise _missing_extra(name, error) from error
+        raise _missing_package_error(name, error) from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # texts run in parallel instead
     options.log_severity_level = 3
@@ -213,7 +217,7 @@ def _load_session(name: str, model: Path) -> Any:
         ) from error
 
 
-def _missing_extra(name: str, error: ImportError) -> ConfigurationError:
+def _missing_package_error(name: str, error: ImportError) -> ConfigurationError:
     return ConfigurationError(
         f"encoder {name!r} needs the package {error.name}: install it with "
         "`pip install 'streamboost[encoders]'`"

@@ -50,18 +50,18 @@ class AnnotatorErrors:
     names
         The names of the annotators, in the order of their numbers.
     left_out
-        Numbers of the annotators that the estimates leave out now.
+        Numbers of the annotators whose labels the estimates exclude now.
     suspect
-        Number of the least reliable annotator who is not left out, if the labels show a weak sign
-        of errors; else None.
+        Number of the annotator with the most suspicious labels that the estimates still include;
+        None if no annotator is suspicious.
 
     Examples
     --------
     >>> errors = AnnotatorErrors()
     >>> for i in range(100):
-    ...     errors.observe(errors.number("ann"), 0.9, 2)
-    ...     errors.observe(errors.number("bob"), 0.9, 2)
-    ...     errors.observe(errors.number("eve"), 0.1 if i % 2 else 0.9, 2)
+    ...     errors.observe(errors.number_of("ann"), 0.9, 2)
+    ...     errors.observe(errors.number_of("bob"), 0.9, 2)
+    ...     errors.observe(errors.number_of("eve"), 0.1 if i % 2 else 0.9, 2)
     >>> [errors.names[i] for i in errors.left_out]
     ['eve']
     """
@@ -74,8 +74,8 @@ class AnnotatorErrors:
         self._block: list[tuple[int, float]] = []
         self._sums = np.zeros((0, 3))  # per annotator: labels, score above the mean, its variance
 
-    def number(self, name: str | None) -> int:
-        """Return the number of the annotator `name`, added if new; `UNKNOWN` without a name."""
+    def number_of(self, name: str | None) -> int:
+        """Return the number of the annotator `name`, added if new; `UNKNOWN` if `name` is empty."""
         if not name:
             return UNKNOWN
         if name not in self._numbers:
@@ -86,20 +86,25 @@ class AnnotatorErrors:
             self._sums = np.concatenate([self._sums, np.zeros((1, 3))])
         return self._numbers[name]
 
-    def observe(self, annotator: int, right: float, n_classes: int) -> None:
-        """Score a label of `annotator`, a number, with the predicted probability `right`."""
+    def observe(self, annotator: int, label_probability: float, n_classes: int) -> None:
+        """Score a label by the annotator number `annotator`.
+
+        `label_probability` is the probability of this label, predicted on arrival, among
+        `n_classes` classes.
+        """
         if not self.names:  # there is nobody to compare
             return
         n_others = max(n_classes - 1, 1)
         good, bad = (
-            (1.0 - rate) * right + rate * (1.0 - right) / n_others for rate in (_GOOD, _BAD)
+            (1.0 - rate) * label_probability + rate * (1.0 - label_probability) / n_others
+            for rate in (_GOOD, _BAD)
         )
         score = min(log(bad / good), _MOST) if good > 0.0 else _MOST
         self._block.append((annotator, score))
         if len(self._block) == _BLOCK:
-            self._add_block()
+            self._finish_block()
 
-    def _add_block(self) -> None:
+    def _finish_block(self) -> None:
         """Compare the annotators of the block, add the results to the sums, and start a block."""
         who, scores = (np.array(column) for column in zip(*self._block, strict=True))
         self._block = []
@@ -115,7 +120,7 @@ class AnnotatorErrors:
         self._update_unreliable()
 
     def _update_unreliable(self) -> None:
-        """Choose the annotators to leave out, the most significant first, within the limit."""
+        """Choose the annotators to leave out, by descending significance, within the limit."""
         labels, excess, variance = self._sums.T
         z = excess / np.sqrt(np.maximum(variance, np.finfo(float).tiny))
         left_out: list[int] = []

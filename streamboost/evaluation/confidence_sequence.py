@@ -11,7 +11,7 @@ simulated, not proven.
 from functools import lru_cache
 from math import ceil, exp, log, pi, sqrt
 
-__all__ = ["factor_of_window", "factor_since_start"]
+__all__ = ["width_factor_of_window", "width_factor_since_start"]
 
 _LEVEL = 0.05
 """Probability that the true value is outside of the confidence sequence at any time."""
@@ -26,32 +26,32 @@ _WIDEST = 40.0
 """Upper bound of the normal quantiles that are searched."""
 
 
-def factor_since_start(n_labels: int) -> float:
+def width_factor_since_start(n_labels: int) -> float:
     """Return the width of the confidence sequence since the start, relative to the 95 % interval.
 
     This is the mixture boundary of Robbins (1970), as Waudby-Smith et al. (2024, Theorem 2.2) use
     it for asymptotic confidence sequences. From 100 to 1,100 labels the factor is at most 1.6.
 
-    >>> [round(factor_since_start(n), 2) for n in (25, 250, 2_500)]
+    >>> [round(width_factor_since_start(n), 2) for n in (25, 250, 2_500)]
     [1.97, 1.55, 1.65]
     """
     ratio = max(n_labels, 1) / _RHO
     return sqrt((1.0 + 1.0 / ratio) * log((1.0 + ratio) / _LEVEL**2)) / _QUANTILE
 
 
-def factor_of_window(n_labels: int, in_window: int) -> float:
+def width_factor_of_window(n_labels: int, in_window: int) -> float:
     """Return the width of a sliding window's confidence sequence, relative to the 95 % interval.
 
-    The `n_labels` labels since the start are divided into periods of as many labels as the window
-    has, `in_window`. In the k-th period the window's error exceeds its bound at any time with a
-    probability of at most 0.05 / (k (k + 1)). These probabilities add up to 0.05. As long as the
-    window has all labels, its factor is at least that since the start.
+    The `n_labels` labels since the start are divided into periods of `in_window` labels each, the
+    number of labels in the window. In the k-th period the window's error exceeds its bound at any
+    time with a probability of at most 0.05 / (k (k + 1)). These probabilities add up to 0.05. As
+    long as the window has all labels, its factor is at least that since the start.
 
-    >>> [round(factor_of_window(n, 200), 2) for n in (200, 2_000, 20_000)]
+    >>> [round(width_factor_of_window(n, 200), 2) for n in (200, 2_000, 20_000)]
     [1.58, 2.17, 2.67]
     """
     sliding = _quantile_in_period(max(ceil(n_labels / max(in_window, 1)), 1)) / _QUANTILE
-    return max(sliding, factor_since_start(n_labels)) if n_labels <= in_window else sliding
+    return max(sliding, width_factor_since_start(n_labels)) if n_labels <= in_window else sliding
 
 
 @lru_cache(maxsize=16)
@@ -60,11 +60,11 @@ def _quantile_in_period(k: int) -> float:
     from scipy.optimize import brentq  # imported here: a slow import delays short commands
 
     level = _LEVEL / (k * (k + 1))
-    return float(brentq(lambda z: _probability_beyond(z) - level, 1.0, _WIDEST))
+    return float(brentq(lambda z: _probability_of_exceeding(z) - level, 1.0, _WIDEST))
 
 
-def _probability_beyond(z: float) -> float:
-    """Return an upper bound of the probability that |W(t + 1) - W(t)| > `z` for a t in [0, 1].
+def _probability_of_exceeding(z: float) -> float:
+    """Return an upper bound of the probability that |W(t + 1) - W(t)| > `z` for any t in [0, 1].
 
     W is a Brownian motion. The distribution of the maximum is from Slepian (1961).
     """

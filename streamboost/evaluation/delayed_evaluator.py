@@ -18,7 +18,7 @@ __all__ = ["DelayedEvaluator"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PendingRequest:
-    """Stored prediction of a record without a label that was or can still be requested."""
+    """Stored prediction for an unlabelled record whose label was or can still be requested."""
 
     classes: list[Label]
     known: int  # number of classes known on arrival, including those new to the committee
@@ -185,7 +185,7 @@ class DelayedEvaluator:
         labels: Sequence[Label],
         sources: Sequence[str | None] | None = None,
     ) -> None:
-        """Learn the labels of the records `ids` by the annotators `sources`, in arrival order.
+        """Learn the labels that the annotators `sources` gave the records `ids`, in arrival order.
 
         Only labels that were requested affect the unbiased estimates.
         """

@@ -32,13 +32,16 @@ import numpy as np
 
 from streamboost.checks import Label, as_ids, as_labels, as_propensity
 from streamboost.evaluation.annotator_errors import LARGEST_SHARE, AnnotatorErrors
-from streamboost.evaluation.confidence_sequence import factor_of_window, factor_since_start
+from streamboost.evaluation.confidence_sequence import (
+    width_factor_of_window,
+    width_factor_since_start,
+)
 from streamboost.evaluation.decisions import Decisions
 from streamboost.evaluation.pending import (
     PARTS,
     ClassCounts,
     DecisionCost,
-    Outcome,
+    LabelledPrediction,
     PendingPredictions,
     StrideSums,
     similarity_weights,
@@ -68,7 +71,7 @@ _AT_ONCE = 2**16
 
 
 class _QueueStats(NamedTuple):
-    """Statistics of evaluated records in the queue, and imputed statistics of open requests."""
+    """Sums over evaluated records in the queue, and imputed sums for their open requests."""
 
     evaluated: SufficientStats
     imputed: list[SufficientStats]
@@ -77,7 +80,7 @@ class _QueueStats(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """Window of records: its sums over records that left the queue, and its start elsewhere."""
+    """Window of records: its accumulated sums, and the indices at which its other records start."""
 
     tallies: list[SufficientStats]
     first_stride: int
@@ -118,9 +121,9 @@ class Evaluation:
         Whether the probabilities are those of the predictions. If not, reports have no log loss and
         no reliability curve.
     decision_rule
-        Rule that decides a class for each record, whose cost is estimated; None: no decisions.
-        Setting this attribute discards the costs so far. The new rule also applies to records that
-        are not yet part of the sums.
+        Rule that decides on a class for each record; the cost of its decisions is estimated. None:
+        no decisions. Setting this attribute discards the costs so far. The new rule also applies to
+        records that are not yet part of the sums.
 
     Examples
     --------
@@ -176,7 +179,7 @@ class Evaluation:
 
     @property
     def decision_rule(self) -> Decisions | None:
-        """Rule that decides a class for each record, whose cost is estimated; or None."""
+        """Rule that decides on each record's class, to estimate its cost; None: no decisions."""
         return self._decision_rule
 
     @decision_rule.setter
@@ -233,12 +236,12 @@ class Evaluation:
         asked = as_propensity(propensity, len(scored))
         if inclusion_probabilities is None:
             inclusion_probabilities = np.full(len(ids), 1.0 / max(self.block, 1))
-        columns = [self._class_index(label) for label in scored.classes.tolist()]
+        columns = [self._get_or_add_class_index(label) for label in scored.classes.tolist()]
         labels = scored.labels.tolist()
         alone = labels if committee_labels is None else list(committee_labels)
         for label in dict.fromkeys([*labels, *alone]):
             if label is not None:
-                self._class_index(label)
+                self._get_or_add_class_index(label)
         known = self._known
         P = np.zeros((len(ids), len(known)))
         P[:, columns] = scored.probabilities
@@ -247,7 +250,7 @@ class Evaluation:
         predicted[:, 1:3] = known.last, known.commonest
         predicted[:, 3] = [known.codes.get(label, -1) for label in alone]
         number = self._queue.append(ids, P, predicted, asked, inclusion_probabilities)
-        self._strides.outcomes.remove(ids)  # from now on, new records have these ids
+        self._strides.labelled_predictions.remove(ids)  # from now on, new records have these ids
         waits = range(len(ids)) if self.pool else np.flatnonzero(asked > 0.0).tolist()
         for i in waits:
             self._close_request_unanswered(ids[i])
@@ -261,7 +264,7 @@ class Evaluation:
         First call `add_records` with the requested records of the same batch, so that the estimates
         cover all records of the batch.
         """
-        codes = [self._class_index(label) for label in unlabelled.classes]
+        codes = [self._get_or_add_class_index(label) for label in unlabelled.classes]
         baselines = self._known.last, self._known.commonest
         tally = unlabelled.renumber_classes(codes, len(self._known), baselines)
         self._blocks.add(self._queue.first + len(self._queue), tally)
@@ -318,7 +321,7 @@ class Evaluation:
         """Record labels as `add_labels` does, without validation; all labels must have one type."""
         sources = sources or [None] * len(ids)
         for id, label, source in zip(ids, labels, sources, strict=True):
-            self._class_index(label)
+            self._get_or_add_class_index(label)
             code = self._known.add(label)
             if id in self._open:
                 number = self._open.pop(id)
@@ -327,7 +330,7 @@ class Evaluation:
                 row["waited"] = self._queue.first + len(self._queue) - number
                 if not row["chance"] > 0.0:
                     row["chance"] = 1.0
-                row["source"] = self.annotator_errors.number(source)
+                row["source"] = self.annotator_errors.number_of(source)
                 if row["P"].any():  # there was a prediction
                     right = float(row["P"][code]) if code < len(row["P"]) else 0.0
                     self.annotator_errors.observe(int(row["source"]), right, len(self._known))
@@ -340,7 +343,7 @@ class Evaluation:
         retraction is not part of the estimates.
         """
         if label is not None:
-            self._class_index(label)
+            self._get_or_add_class_index(label)
         truth = self._known.correct_label(before, label)
         place = self._queue.find_index(id)
         if place is None:
@@ -351,13 +354,13 @@ class Evaluation:
     def rename_or_remove_class(self, label: Label, into: Label | None) -> None:
         """Replace the class `label` by `into` from now on; None drops the class.
 
-        In accumulated sums, records keep their class. If the class is dropped, this is also true
-        for the records in the queue.
+        Records in the accumulated sums keep their class. If the class is dropped, records in the
+        queue keep their class, too.
         """
         if label not in self.class_indices:
             return
         if into is not None:
-            code = self._class_index(into)
+            code = self._get_or_add_class_index(into)
             self._queue.replace_class(self.class_indices[label], code, len(self._known))
         self._known.rename_or_remove_class(label, into)
 
@@ -396,10 +399,10 @@ class Evaluation:
             "unanswered": self.unanswered,
         }
 
-    def _class_index(self, label: Label) -> int:
+    def _get_or_add_class_index(self, label: Label) -> int:
         """Return the class index of `label`; a new label gets the next index, with sums of 0."""
         if label not in self.class_indices:
-            self._known.class_index(label)
+            self._known.get_or_add_class_index(label)
             self._strides.extend_classes(len(self._known))
         return self.class_indices[label]
 
@@ -428,7 +431,7 @@ class Evaluation:
             if self._n_final == self._stride:
                 self._move_oldest_records_to_sums(self._stride)
         while self._blocks:
-            end, others = self._blocks.complete_batches(queue.first + self._n_final)
+            end, others = self._blocks.measure_complete_batches(queue.first + self._n_final)
             if others + end - queue.first < self._stride:
                 break
             self._move_oldest_records_to_sums(end - queue.first)
@@ -436,8 +439,8 @@ class Evaluation:
     def _move_oldest_records_to_sums(self, n_records: int) -> None:
         """Move the oldest `n_records` records of the queue to the accumulated sums.
 
-        They form one stride of the sliding window, together with the batches of `_blocks` up to
-        their last record.
+        Together with the batches of `_blocks` up to their last record, they form one stride of the
+        sliding window.
         """
         queue, rows, n_classes = self._queue, slice(n_records), len(self._known)
         others = self._blocks.sum_complete_batches(queue.first + n_records, n_classes, drop=True)
@@ -455,7 +458,7 @@ class Evaluation:
         )
 
     def _decision_costs(self, P: np.ndarray) -> np.ndarray | None:
-        """Return `EvaluatedRecords.decision_cost` for probabilities `P` (n, K)."""
+        """Return the decision costs (n, K) for probabilities `P` (n, K); None without a rule."""
         return (
             None
             if self._decision_rule is None
@@ -470,7 +473,7 @@ class Evaluation:
     def _window(self) -> _Window:
         """Return the sliding window of the newest evaluated records."""
         covered, first = self._n_records_in_estimates(), self._queue.first
-        records = covered + int(self._blocks.complete_batches(first + covered)[1])
+        records = covered + int(self._blocks.measure_complete_batches(first + covered)[1])
         rows, left_out = self._queue.rows[:covered], self.annotator_errors.left_out
         labelled = np.flatnonzero((rows["truth"] >= 0) & ~np.isin(rows["source"], [*left_out]))
         if records <= self.window or len(labelled) < self.min_labels:
@@ -486,11 +489,15 @@ class Evaluation:
 
     def _n_records_in_estimates(self) -> int:
         """Return the number of oldest records in the queue that are part of the estimates."""
-        reached = self._queue.n_final_or_labelled()
+        reached = self._queue.n_records_up_to_newest_label()
         if self.pool:  # the other records may still be requested
             reached = min(reached, self._n_left_pool)
         reached = max(reached, self._n_final)
-        return max(self._blocks.estimates_end(self._queue.first + reached) - self._queue.first, 0)
+        return max(
+            self._blocks.first_record_outside_estimates(self._queue.first + reached)
+            - self._queue.first,
+            0,
+        )
 
     def _make_report(
         self, window: _Window, pending: "_QueueStats", *, is_whole: bool = False
@@ -508,9 +515,9 @@ class Evaluation:
             np.count_nonzero(self._queue.rows["truth"] >= 0)
         )
         if is_whole:
-            factor = factor_since_start(n_since_start)
+            factor = width_factor_since_start(n_since_start)
         else:
-            factor = factor_of_window(n_since_start, total.n_labels)
+            factor = width_factor_of_window(n_since_start, total.n_labels)
         make = partial(
             make_report,
             labels=list(self.class_indices),
@@ -520,24 +527,27 @@ class Evaluation:
         errors, report = self.annotator_errors, make(total)
         if errors.left_out:
             report = replace(
-                make(self._sums_without(errors.left_out, total, window)),
+                make(self._sums_without_annotators(errors.left_out, total, window)),
                 left_out=tuple(errors.names[i] for i in sorted(errors.left_out)),
                 accuracy_with_left_out=report.committee.accuracy,
             )
         if errors.suspect is not None:
             doubtful = {*errors.left_out, errors.suspect}
-            report = report.with_accuracy_of(make(self._sums_without(doubtful, total, window)))
+            report = report.with_accuracy_intervals_extended_to(
+                make(self._sums_without_annotators(doubtful, total, window))
+            )
         if not self.has_probabilities:
             report = replace(report, log_loss=None, reliability=())
         return report
 
-    def _sums_without(
-        self, sources: Collection[int], total: SufficientStats, window: _Window
+    def _sums_without_annotators(
+        self, annotator_numbers: Collection[int], total: SufficientStats, window: _Window
     ) -> SufficientStats:
-        """Return the sums `total` over `window` without the labels of the annotators `sources`.
+        """Return the sums `total` over `window` without the labels of some annotators.
 
-        The records that these annotators labelled become records without a label. The others
-        represent them: their inclusion probability is multiplied by their share of the labels.
+        Records labelled by the annotators `annotator_numbers` count as records without a label. The
+        other labelled records represent them: their inclusion probabilities are multiplied by the
+        share of the labels that remain.
         """
         stored, annotators = self._strides.labelled_records(
             window.first_stride, self._decision_costs
@@ -549,7 +559,7 @@ class Evaluation:
             groups.append(self._evaluated_records(rows))
             who.append(self._queue.rows["source"][rows])
         records = _concatenate_records(groups)
-        is_out = np.isin(np.concatenate(who), list(sources))[records.truth >= 0]
+        is_out = np.isin(np.concatenate(who), list(annotator_numbers))[records.truth >= 0]
         records = _select_records(records, records.truth >= 0)
         weight = records.others + 1.0
         share = weight[is_out].sum() / max(weight.sum(), 1.0)
@@ -594,8 +604,8 @@ class Evaluation:
     def _impute_open_requests(self, queue_indices: np.ndarray) -> SufficientStats:
         """Return the sums that impute the labels of the open requests at `queue_indices`."""
         queue, n_classes = self._queue, len(self._known)
-        labels = queue.newest_outcomes(_MAX_DONORS, self.block)
-        labels += self._strides.outcomes.newest(_MAX_DONORS - len(labels))
+        labels = queue.newest_labelled_predictions(_MAX_DONORS, self.block)
+        labels += self._strides.labelled_predictions.newest(_MAX_DONORS - len(labels))
         labels = [one for one in labels if one.source not in self.annotator_errors.left_out]
         sure = queue.rows["P"][queue_indices].max(axis=1, initial=0.0)
         inverse_probability = queue.inverse_probability(slice(None), self.block)[queue_indices]
@@ -668,7 +678,7 @@ def impute_open_requests(
     confidence: np.ndarray,
     inverse_probability: np.ndarray,
     n_records_since: np.ndarray,
-    answered: list[Outcome],
+    answered: list[LabelledPrediction],
     K: int,
     decision_cost: DecisionCost,
 ) -> SufficientStats:
@@ -684,7 +694,7 @@ def impute_open_requests(
         (m,), for each of m open requests: the probability of the predicted label, 1 / inclusion
         probability, and the number of records that arrived since the record.
     answered
-        Outcomes of answered requests.
+        Predictions and labels of answered requests.
     K
         Number of classes.
     decision_cost

@@ -21,8 +21,8 @@ from streamboost.storage import Arrays, select_prefix
 __all__ = [
     "PARTS",
     "ClassCounts",
-    "Outcome",
-    "Outcomes",
+    "LabelledPrediction",
+    "LabelledPredictionStore",
     "PendingPredictions",
     "StrideSums",
     "similarity_weights",
@@ -56,7 +56,7 @@ class ClassCounts:
         """Type of the labels, str or int; None before the first label."""
         return type(next(iter(self.codes))) if self.codes else None
 
-    def class_index(self, label: Label) -> int:
+    def get_or_add_class_index(self, label: Label) -> int:
         """Return the class index of a label; a new label gets the next index."""
         if label not in self.codes:
             self.codes[label] = len(self.codes)
@@ -65,7 +65,7 @@ class ClassCounts:
 
     def add(self, label: Label) -> int:
         """Count an arriving label; return its class index."""
-        code = self.last = self.class_index(label)
+        code = self.last = self.get_or_add_class_index(label)
         self.counts[code] += 1
         if self.commonest < 0 or self.counts[code] > self.counts[self.commonest]:
             self.commonest = code
@@ -76,7 +76,7 @@ class ClassCounts:
 
         If `label` is None, one `before` is subtracted, and -1 is returned.
         """
-        truth = -1 if label is None else self.class_index(label)
+        truth = -1 if label is None else self.get_or_add_class_index(label)
         self.counts[self.codes[before]] -= 1
         if truth >= 0:
             self.counts[truth] += 1
@@ -87,7 +87,7 @@ class ClassCounts:
         """Add the count of class `label` to class `into`, which may be new; None drops it."""
         before = self.codes[label]
         counted, self.counts[before] = self.counts[before], 0
-        code = -1 if into is None else self.class_index(into)
+        code = -1 if into is None else self.get_or_add_class_index(into)
         if code >= 0:
             self.counts[code] += counted
         self._update_most_frequent_label()
@@ -118,7 +118,7 @@ PARTS = 10
 
 _MOST_BYTES = 8 * 2**20
 _MOST = 20_000
-"""Limits of the stored outcomes in bytes and in number; the oldest are evicted first."""
+"""Limits of the stored predictions in bytes and in number; the oldest are evicted first."""
 
 _EACH = 100  # bytes in addition to the probabilities
 
@@ -127,8 +127,8 @@ DecisionCost = Callable[[np.ndarray], np.ndarray | None]
 """Computes costs of decisions from probabilities (n, K); see `EvaluatedRecords.decision_cost`."""
 
 
-class Outcome(NamedTuple):
-    """Prediction and label of one record that is included in the sums."""
+class LabelledPrediction(NamedTuple):
+    """Prediction and label of one record that is included in accumulated sums."""
 
     stride: int
     """The number of the record's stride."""
@@ -143,103 +143,106 @@ class Outcome(NamedTuple):
     waited: int
     """Delay of the label, in records."""
     source: int
-    """Number of the annotator (`AnnotatorErrors.number`)."""
+    """Number of the annotator (`AnnotatorErrors.number_of`)."""
 
-    def sums(self, truth: int, n_classes: int, decision_cost: DecisionCost) -> SufficientStats:
-        """Return the sums over this record alone, with class index `truth` (-1: no label)."""
+    def sums(
+        self, class_index: int, n_classes: int, decision_cost: DecisionCost
+    ) -> SufficientStats:
+        """Return the sums over this record alone, with class index `class_index` (-1: no label)."""
         P = np.zeros((1, n_classes))
         P[0, : len(self.P)] = self.P
         tally = SufficientStats(n_classes)
         others = np.array([self.others])
         tally.add(
             EvaluatedRecords(
-                P, np.array([self.predicted]), np.array([truth]), others, decision_cost(P)
+                P, np.array([self.predicted]), np.array([class_index]), others, decision_cost(P)
             )
         )
         return tally
 
 
-class Outcomes:
-    """Outcomes of the newest labelled records that the sums include, stored by record id."""
+class LabelledPredictionStore:
+    """Store of the newest labelled predictions that the sums include, by record id."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, Outcome] = OrderedDict()
+        self._kept: OrderedDict[str, LabelledPrediction] = OrderedDict()
         self._bytes = 0
 
-    def newest(self, n: int) -> list[Outcome]:
-        """Return the newest `n` outcomes, or all if there are fewer."""
+    def newest(self, n: int) -> list[LabelledPrediction]:
+        """Return the newest `n` labelled predictions, or all if there are fewer."""
         return list(islice(reversed(self._kept.values()), n))
 
-    def from_stride(self, first: int) -> list[Outcome]:
-        """Return the outcomes in the stride number `first` and in later strides."""
-        return [one for one in self._kept.values() if one.stride >= first]
+    def since_stride(self, first_stride: int) -> list[LabelledPrediction]:
+        """Return the labelled predictions of the stride number `first_stride` and later ones."""
+        return [one for one in self._kept.values() if one.stride >= first_stride]
 
     def add(
         self,
         ids: Sequence[str],
-        judged: EvaluatedRecords,
-        waited: np.ndarray,
+        evaluated: EvaluatedRecords,
+        label_delays: np.ndarray,
         sources: np.ndarray,
         stride: int,
     ) -> None:
-        """Add outcomes of the labelled records in a stride; evict the oldest beyond the limit.
+        """Add the labelled records of a stride; evict the oldest beyond the limit.
 
-        `stride` is the number of the stride, `waited` (n,) the delay of each label in records, and
-        `sources` (n,) the number of each label's annotator.
+        `evaluated` are the stride's records, `ids` (n,) their ids, and `stride` is its number.
+        `label_delays` (n,) is the delay of each label in records, and `sources` (n,) the number of
+        each label's annotator.
         """
-        for i in np.flatnonzero(judged.truth >= 0).tolist():
-            self._store_outcome(
+        for i in np.flatnonzero(evaluated.truth >= 0).tolist():
+            self._store_prediction(
                 ids[i],
-                Outcome(
+                LabelledPrediction(
                     stride,
-                    judged.P[i].copy(),
-                    tuple(judged.predicted[i].tolist()),
-                    int(judged.truth[i]),
-                    float(judged.others[i]),
-                    int(waited[i]),
+                    evaluated.P[i].copy(),
+                    tuple(evaluated.predicted[i].tolist()),
+                    int(evaluated.truth[i]),
+                    float(evaluated.others[i]),
+                    int(label_delays[i]),
                     int(sources[i]),
                 ),
             )
 
-    def _store_outcome(self, id: str, outcome: Outcome) -> None:
+    def _store_prediction(self, id: str, prediction: LabelledPrediction) -> None:
         self.pop(id)
-        self._kept[id] = outcome
-        self._bytes += outcome.P.nbytes + _EACH
+        self._kept[id] = prediction
+        self._bytes += prediction.P.nbytes + _EACH
         while len(self._kept) > _MOST or self._bytes > _MOST_BYTES:
             self.pop(next(iter(self._kept)))
 
-    def pop(self, id: str) -> Outcome | None:
-        """Remove and return the outcome of the record `id`; None if it is not stored."""
-        outcome = self._kept.pop(id, None)
-        if outcome is not None:
-            self._bytes -= outcome.P.nbytes + _EACH
-        return outcome
+    def pop(self, id: str) -> LabelledPrediction | None:
+        """Remove and return the labelled prediction of the record `id`; None if not stored."""
+        prediction = self._kept.pop(id, None)
+        if prediction is not None:
+            self._bytes -= prediction.P.nbytes + _EACH
+        return prediction
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Remove the outcomes of these records; ids without an outcome are ignored."""
+        """Remove the labelled predictions of the records `ids`; other ids are ignored."""
         for id in self._kept.keys() & ids:
             self.pop(id)
 
     def correct_label(
-        self, id: str, truth: int, n_classes: int, decision_cost: DecisionCost
+        self, id: str, class_index: int, n_classes: int, decision_cost: DecisionCost
     ) -> tuple[int, SufficientStats] | None:
-        """Change the class index of the record `id` to `truth`; -1 retracts the label.
+        """Change the class index of the record `id` to `class_index`; -1 retracts the label.
 
         `decision_cost` computes `EvaluatedRecords.decision_cost`.
 
-        Returns the number of the record's stride and the change of the sums; None for an unknown
-        record.
+        Returns the number of the record's stride and the change of the sums; None if the record is
+        not stored.
         """
-        outcome = self._kept.get(id)
-        if outcome is None:
+        prediction = self._kept.get(id)
+        if prediction is None:
             return None
-        change = outcome.sums(truth, n_classes, decision_cost)
-        change.merge(outcome.sums(outcome.truth, n_classes, decision_cost), times=-1.0)
-        if truth < 0:
+        change = prediction.sums(class_index, n_classes, decision_cost)
+        change.merge(prediction.sums(prediction.truth, n_classes, decision_cost), times=-1.0)
+        if class_index < 0:
             self.pop(id)
         else:
-            self._kept[id] = outcome._replace(truth=truth)
-        return outcome.stride, change
+            self._kept[id] = prediction._replace(truth=class_index)
+        return prediction.stride, change
 
     def state(self) -> tuple[list[Any], Arrays]:
         """Return the complete state for `resume`: JSON values, and arrays by name."""
@@ -252,7 +255,7 @@ class Outcomes:
         self._kept, self._bytes, start = OrderedDict(), 0, 0
         for id, stride, n, predicted, *rest in about:
             P = arrays["P"][start : start + n].copy()
-            self._store_outcome(id, Outcome(stride, P, tuple(predicted), *rest))
+            self._store_prediction(id, LabelledPrediction(stride, P, tuple(predicted), *rest))
             start += n
 
 
@@ -266,14 +269,14 @@ class StrideSums:
     ----------
     total
         The sums over the records of all strides.
-    outcomes
+    labelled_predictions
         Predictions and labels of the newest labelled records, to correct the sums if a label
         changes.
     """
 
     def __init__(self) -> None:
         self.total = SufficientStats()
-        self.outcomes = Outcomes()
+        self.labelled_predictions = LabelledPredictionStore()
         self._recent: deque[SufficientStats] = deque(maxlen=PARTS + 1)
         self._starts: deque[int] = deque(maxlen=PARTS + 1)  # number of each group's first stride
         self._added = 0
@@ -306,7 +309,7 @@ class StrideSums:
         """Return the number of labels in each group by annotators other than `left_out`."""
         counts = [tally.n_labels for tally in self._recent]
         if left_out and counts:
-            for outcome in self.outcomes.from_stride(self._starts[0]):
+            for outcome in self.labelled_predictions.since_stride(self._starts[0]):
                 if outcome.source in left_out:
                     counts[bisect_right(self._starts, outcome.stride) - 1] -= 1
         return counts
@@ -319,30 +322,30 @@ class StrideSums:
     def add(
         self,
         ids: Sequence[str],
-        judged: EvaluatedRecords,
-        waited: np.ndarray,
+        evaluated: EvaluatedRecords,
+        label_delays: np.ndarray,
         sources: np.ndarray,
-        others: SufficientStats,
+        external_sums: SufficientStats,
         min_labels: int,
         left_out: Collection[int],
     ) -> None:
-        """Add a stride, which has the records `ids` (n,) and those summed up in `others`.
+        """Add a stride: the n records `ids`, and the records summed up in `external_sums`.
 
-        `judged` are the predictions and final labels of the n records. `others` are sums over
-        records that other processes scored. `waited` (n,) is the delay of each label in records,
-        and `sources` (n,) its annotator. The stride is added to the newest group if that has fewer
-        than `min_labels` labels by annotators other than `left_out`.
+        `evaluated` are the predictions and final labels of the n records. `external_sums` are sums
+        over records that other processes scored. `label_delays` (n,) is the delay of each label in
+        records, and `sources` (n,) the number of its annotator. The stride is added to the newest
+        group if that has fewer than `min_labels` labels by annotators other than `left_out`.
         """
         stride = SufficientStats(self.total.n_classes)
-        stride.add(judged)
-        stride.merge(others)
+        stride.add(evaluated)
+        stride.merge(external_sums)
         self.total.merge(stride)
         if self._recent and self._count_labels(left_out)[-1] < min_labels:
             self._recent[-1].merge(stride)
         else:
             self._recent.append(stride)
             self._starts.append(self._added)
-        self.outcomes.add(ids, judged, waited, sources, self._added)
+        self.labelled_predictions.add(ids, evaluated, label_delays, sources, self._added)
         self._added += 1
 
     def labelled_records(
@@ -352,7 +355,7 @@ class StrideSums:
 
         `decision_cost` computes `EvaluatedRecords.decision_cost`.
         """
-        found = self.outcomes.from_stride(first_stride)
+        found = self.labelled_predictions.since_stride(first_stride)
         P = np.zeros((len(found), self.total.n_classes))
         for row, outcome in zip(P, found, strict=True):
             row[: len(outcome.P)] = outcome.P
@@ -369,14 +372,16 @@ class StrideSums:
         )
         return records, np.array([one.source for one in found], dtype=np.int64)
 
-    def correct_label(self, id: str, truth: int, decision_cost: DecisionCost) -> None:
-        """Change the class index of the record `id` to `truth`; -1 retracts the label.
+    def correct_label(self, id: str, class_index: int, decision_cost: DecisionCost) -> None:
+        """Change the class index of the record `id` to `class_index`; -1 retracts the label.
 
-        Records whose outcome is not stored are ignored.
+        Records whose prediction is not stored are ignored.
 
         `decision_cost` computes `EvaluatedRecords.decision_cost`.
         """
-        changed = self.outcomes.correct_label(id, truth, self.total.n_classes, decision_cost)
+        changed = self.labelled_predictions.correct_label(
+            id, class_index, self.total.n_classes, decision_cost
+        )
         if changed is None:
             return
         stride, change = changed
@@ -387,14 +392,14 @@ class StrideSums:
             self._recent[group - 1].merge(change)
 
     def reset_costs(self) -> None:
-        """Set the cost sums to 0, for new decisions."""
+        """Set the sums of decision costs to 0, because the decision rule has changed."""
         self._decided_since = self._added
         for tally in (self.total, *self._recent):
             tally.cost[:] = 0.0
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return the complete state for `resume`: JSON values, and arrays by name."""
-        outcomes, counted = self.outcomes.state()
+        outcomes, counted = self.labelled_predictions.state()
         state = {
             "outcomes": outcomes,
             "folded": self._added,
@@ -410,7 +415,7 @@ class StrideSums:
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """Set the state to one that the method `state` returned; ignore other keys."""
         self.total = SufficientStats.from_state(select_prefix(arrays, "total."))
-        self.outcomes.resume(state["outcomes"], select_prefix(arrays, "outcomes."))
+        self.labelled_predictions.resume(state["outcomes"], select_prefix(arrays, "outcomes."))
         self._added = state["folded"]
         self._decided_since = state["decided_since"]
         self._recent.clear()
@@ -497,14 +502,17 @@ class PendingPredictions:
         self._start += n
         self.first += n
 
-    def replace_class(self, before: int, code: int, n_classes: int) -> None:
-        """Replace class index `before` by `code` in all predictions and labels of the queue."""
+    def replace_class(self, old_index: int, new_index: int, n_classes: int) -> None:
+        """Replace the class `old_index` by `new_index` in the queue's predictions and labels.
+
+        `n_classes` is the number of classes after the replacement.
+        """
         self._reserve_capacity(0, n_classes)
         rows = self.rows
         for name in ("predicted", "truth"):
-            rows[name][rows[name] == before] = code
-        rows["P"][:, code] += rows["P"][:, before]
-        rows["P"][:, before] = 0.0
+            rows[name][rows[name] == old_index] = new_index
+        rows["P"][:, new_index] += rows["P"][:, old_index]
+        rows["P"][:, old_index] = 0.0
 
     def find_index(self, id: str) -> int | None:
         """Return the queue index of the newest record with this id, or None."""
@@ -528,21 +536,21 @@ class PendingPredictions:
         return list(self.ids), {name: self.rows[name].copy() for name in _KEPT}
 
     @classmethod
-    def from_state(cls, ids: Sequence[str], known: Arrays, P: np.ndarray) -> "PendingPredictions":
+    def from_state(cls, ids: Sequence[str], arrays: Arrays, P: np.ndarray) -> "PendingPredictions":
         """Create a queue from the result of `state` and the probabilities `P` (n, K).
 
         The first record gets the number 0.
         """
         arrivals = cls()
-        arrivals.append(ids, P, known["predicted"], known["chance"], known["design"])
+        arrivals.append(ids, P, arrays["predicted"], arrays["chance"], arrays["design"])
         for name in ("waits", "truth", "waited", "source"):
-            arrivals.rows[name] = known[name]
+            arrivals.rows[name] = arrays[name]
         return arrivals
 
-    def n_final_or_labelled(self) -> int:
+    def n_records_up_to_newest_label(self) -> int:
         """Return the number of records up to the newest labelled record.
 
-        Records directly after it are included if their label can no longer arrive.
+        Records directly after it whose label can no longer arrive are counted, too.
         """
         came = np.flatnonzero(self.rows["truth"] >= 0)
         reached = int(came[-1]) + 1 if len(came) else 0
@@ -571,8 +579,8 @@ class PendingPredictions:
             P=P, predicted=predicted, truth=truth, others=inverse_probability - 1.0
         )
 
-    def newest_outcomes(self, n: int, block: int) -> list[Outcome]:
-        """Return outcomes of the newest `n` labelled records, or of all if there are fewer."""
+    def newest_labelled_predictions(self, n: int, block: int) -> list[LabelledPrediction]:
+        """Return the newest `n` labelled predictions in the queue, or all if there are fewer."""
         places = np.flatnonzero(self.rows["truth"] >= 0)[::-1][:n].tolist()
         found = []
         for i in places:
@@ -581,7 +589,9 @@ class PendingPredictions:
                 self.inverse_probability(slice(i, i + 1), block)[0],
             )
             told = row["predicted"].tolist(), int(row["truth"]), inverse_probability - 1.0
-            found.append(Outcome(-1, row["P"], *told, int(row["waited"]), int(row["source"])))
+            found.append(
+                LabelledPrediction(-1, row["P"], *told, int(row["waited"]), int(row["source"]))
+            )
         return found
 
     def inverse_probability(self, rows: slice, block: int) -> np.ndarray:

@@ -104,7 +104,7 @@ class PredictionSets:
         self._mean: float | None = None  # of the records before the newest label
         self._drawn: tuple[float, float] | None = None  # the threshold with its `unseen`
 
-    def threshold(self, unseen: float = 0.0) -> float:
+    def threshold(self, unseen_probability: float = 0.0) -> float:
         """Return the least probability of a label to be in a prediction set.
 
         The result is 0 if sets contain all labels, as before the first label arrives. The result is
@@ -112,22 +112,22 @@ class PredictionSets:
 
         Parameters
         ----------
-        unseen
+        unseen_probability
             The probability of a label that has not appeared yet.
         """
-        if self._drawn is None or self._drawn[0] != unseen:
-            self._drawn = unseen, self._compute_threshold(unseen)
+        if self._drawn is None or self._drawn[0] != unseen_probability:
+            self._drawn = unseen_probability, self._compute_threshold(unseen_probability)
         return self._drawn[1]
 
-    def _compute_threshold(self, unseen: float) -> float:
+    def _compute_threshold(self, unseen_probability: float) -> float:
         total = self._mass.sum()
         if total == 0.0 or self._labels == 0:
             return 0.0
         level = self.level * (1.0 + _CAUTION / self._labels)
         if not 0.0 < level < 1.0:
             return 0.0 if level > 0.0 else 2.0
-        mass = self._mass * ((1.0 - unseen) / total)
-        mass[_log_odds_bins(np.array(unseen))] += unseen
+        mass = self._mass * ((1.0 - unseen_probability) / total)
+        mass[_log_odds_bins(np.array(unseen_probability))] += unseen_probability
         above = np.append(mass[::-1].cumsum()[::-1], 0.0)
         edge = int(np.searchsorted(-above, -level, side="right")) - 1
         if edge < 0:  # the level is 1 up to rounding
@@ -136,7 +136,7 @@ class PredictionSets:
         return float(1.0 / (1.0 + np.exp(-(_EDGES[edge] + share * _WIDTH))))
 
     def add_records(
-        self, probabilities: np.ndarray, expected: np.ndarray, unseen: float = 0.0
+        self, probabilities: np.ndarray, expected: np.ndarray, unseen_probability: float = 0.0
     ) -> np.ndarray:
         """Add n arriving records; return the probability (n,) that each set has the true label.
 
@@ -146,12 +146,14 @@ class PredictionSets:
             (n, K), the probabilities that are compared with the threshold.
         expected
             (n, K), the calibrated probability of each label.
-        unseen
+        unseen_probability
             The probability of a label that has not appeared yet.
         """
-        n, threshold = len(probabilities), self.threshold(unseen)
-        chance = (expected * is_in_set(probabilities, threshold)).sum(axis=1) * (1.0 - unseen)
-        chance += unseen * is_in_set(unseen, threshold)
+        n, threshold = len(probabilities), self.threshold(unseen_probability)
+        chance = (expected * is_in_set(probabilities, threshold)).sum(axis=1) * (
+            1.0 - unseen_probability
+        )
+        chance += unseen_probability * is_in_set(unseen_probability, threshold)
         self._expected[0] += float(chance.sum())
         self._expected[1] += n
         self._drawn = None
@@ -161,14 +163,16 @@ class PredictionSets:
         self._mass += np.bincount(_log_odds_bins(probabilities).ravel(), mass, len(self._mass))
         return np.asarray(chance)
 
-    def update_level(self, held: bool, expected: float, weight: float = 1.0) -> None:
+    def update_level(
+        self, contained_label: bool, expected_probability: float, weight: float = 1.0
+    ) -> None:
         """Update the level with whether the prediction set of a record contained its label.
 
         Parameters
         ----------
-        held
+        contained_label
             Whether the set contained the label.
-        expected
+        expected_probability
             The probability that the set contains the label, from `add_records`.
         weight
             1 / propensity.
@@ -176,12 +180,14 @@ class PredictionSets:
         total, n = self._expected
         if n:
             self._mean, self._expected = total / n, [0.0, 0]
-        mean = expected if self._mean is None else self._mean
+        mean = expected_probability if self._mean is None else self._mean
         self._drawn = None
         self._labels += 1
         self._weight += weight
         relative = weight * self._labels / self._weight
-        self.level += _STEP * (self.coverage - mean + relative * (expected - held))
+        self.level += _STEP * (
+            self.coverage - mean + relative * (expected_probability - contained_label)
+        )
 
     def state(self) -> dict[str, Any]:
         """Return the mutable state for `resume`, as JSON values."""

@@ -139,10 +139,13 @@ def difference_estimate(
 ) -> Estimate | None:
     """Return the difference estimate of a total with its 95 % interval.
 
-    The sums are the columns of `SufficientStats.means` (`MEAN_COLUMNS`). `doubt` is the sum of v r²
-    over all records if each was predicted wrongly. `mistakes_lower` means that each mistake lowers
-    the total, so that only the lower side of the interval is widened for mistakes not seen yet.
-    Returns None if there are too few residuals.
+    With v, r and z as in the module's formula: `rest` is the number of records without a label, and
+    `known` the total of z, with E[z] for these records. `weight`, `weight_square`, `shift`, `first`
+    and `second` are the sums of v, v (v + 1), v r, v (v + 1) r and v (v + 1) r² over labelled
+    records. `model` is the expected sum of v r² over all records, and `doubt` is this sum if every
+    prediction were wrong. If `mistakes_lower`, each mistake lowers the total, so that only the
+    lower side of the interval is widened for undetected mistakes. Returns None if there are too few
+    labels.
     """
     from scipy.special import stdtrit  # imported here: a slow import delays short commands
 
@@ -171,7 +174,11 @@ def difference_estimate(
 def estimate_metric(
     tally: SufficientStats, predictor: int, linearized: LinearizedMetric
 ) -> Estimate | None:
-    """Return a predictor's metric with an interval by linearization (Särndal et al., §5.5)."""
+    """Return a metric with an interval by linearization (Särndal et al., §5.5).
+
+    `predictor` is an index in `PREDICTORS`, and `linearized` describes the metric. Returns None if
+    there are too few labels.
+    """
     sums, t, w = tally.sums, linearized.t, linearized.w
     model = _sum_squared_residuals(t, w, sums["model"], sums["model_own"][predictor])
     found = difference_estimate(
@@ -207,11 +214,11 @@ def estimate_metric_by_class(
     """
     sums, t, w = tally.sums, predicted_class_coefs, true_class_coefs
 
-    def committee_diagonal(name: str) -> np.ndarray:
-        return np.asarray(np.einsum("aa->a", sums[name][0]))
+    def committee_diagonal(sum_name: str) -> np.ndarray:
+        return np.asarray(np.einsum("aa->a", sums[sum_name][0]))
 
-    def squared_residuals(name: str) -> np.ndarray:
-        whole, alone = np.einsum("aa->a", sums[name]), committee_diagonal(f"{name}_own")
+    def squared_residuals(sum_name: str) -> np.ndarray:
+        whole, alone = np.einsum("aa->a", sums[sum_name]), committee_diagonal(f"{sum_name}_own")
         return np.asarray(w**2 * whole - 2.0 * t * w * alone + t**2 * alone)
 
     K, model, stands = len(t), squared_residuals("model"), sums["represented"][0]
@@ -258,9 +265,9 @@ def _worst_case_squares(
 ) -> float:
     """Return the sum of v r² over all records if every prediction were wrong.
 
-    A label that is uniform over the classes, U = 1/K, is a mistake with probability (K - 1)/K, and
-    E[d dᵀ] = diag(U) - U Pᵀ - P Uᵀ + P Pᵀ. `SufficientStats` holds P Pᵀ as diag(P) minus the
-    model.
+    P are the predicted probabilities. A label that is uniform over the classes, U = 1/K, is a
+    mistake with probability (K - 1)/K, and E[d dᵀ] = diag(U) - U Pᵀ - P Uᵀ + P Pᵀ.
+    `SufficientStats` holds P Pᵀ as diag(P) minus the model.
     """
     K, stands = len(t), sums["represented"][predictor]
     P, own, size = (
@@ -350,12 +357,12 @@ class Report:
     Attributes
     ----------
     records
-        Number of evaluated records, which are those up to the newest request whose label arrived.
+        Number of evaluated records: all records up to the newest one whose requested label arrived.
     answered
-        Evaluated records whose requested label arrived. With `mode="pool"`, also records whose
-        label was known before a request.
+        Number of evaluated records whose requested label arrived. With `mode="pool"`, also records
+        whose label was known before a request.
     waiting
-        Evaluated records with an open request, imputed from answered requests.
+        Number of evaluated records with an open request, imputed from answered requests.
     committee, repeat_last, majority
         Metrics of the learner's predictions, and of two baselines: repeating the newest known
         label, and always predicting the most frequent one.
@@ -405,8 +412,8 @@ class Report:
     accuracy_with_left_out: Estimate | None = None
     gain_alone: Estimate | None = None
 
-    def with_accuracy_of(self, other: "Report") -> "Report":
-        """Return a copy whose accuracy intervals are extended to contain those of `other`."""
+    def with_accuracy_intervals_extended_to(self, other: "Report") -> "Report":
+        """Return a copy whose accuracy intervals also contain the accuracy intervals of `other`."""
         accuracy, anytime = self.committee.accuracy, self.anytime_accuracy
         if accuracy is None or anytime is None:
             return self
@@ -476,7 +483,7 @@ def make_report(
     alone = PREDICTORS.index("committee_alone")
     bins, loss = tally.means[:BINS], tally.means[BINS]
     accuracy = judged[0].accuracy
-    cells, is_known = _confusion_totals(tally, 0), _knows_committee_alone(tally)
+    cells, is_known = _confusion_totals(tally, 0), _has_all_committee_labels(tally)
     return Report(
         records=int(tally.n_records),
         answered=int(answered),
@@ -486,7 +493,7 @@ def make_report(
         majority=judged[2],
         log_loss=_estimate_mean(loss, 0.0, np.inf),
         classes=_class_metrics(tally, labels),
-        reliability=tuple(_reliability_bin(i, row) for i, row in enumerate(bins)),
+        reliability=tuple(_make_reliability_bin(i, row) for i, row in enumerate(bins)),
         confusion=None if cells is None else tuple(tuple(row) for row in cells.tolist()),
         cost=_estimate_mean(tally.cost[0], 0.0, np.inf),
         committee_alone=judged[alone] if is_known else None,
@@ -495,25 +502,33 @@ def make_report(
     )
 
 
-def _knows_committee_alone(tally: SufficientStats) -> bool:
-    """Return whether no records are sums of another process, which lack the committee's labels."""
+def _has_all_committee_labels(tally: SufficientStats) -> bool:
+    """Return whether the committee's own labels are known for all records.
+
+    They are unknown for records that another process summed up.
+    """
     return bool(np.isclose(tally.gain[0, MEAN_COLUMNS.index("records")], tally.n_records))
 
 
 def _confusion_totals(tally: SufficientStats, predictor: int) -> np.ndarray | None:
-    """Return the estimated number of records (K, K) by predicted and true class."""
+    """Return the estimated confusion matrix (K, K): predicted classes are rows."""
     return _estimated_totals(
         tally, tally.sums["cells"][predictor], tally.sums["cells_shift"][predictor]
     )
 
 
 def _true_class_totals(tally: SufficientStats) -> np.ndarray | None:
+    """Return the estimated number of records (K,) of each true class."""
     return _estimated_totals(tally, tally.sums["truth"], tally.sums["truth_shift"])
 
 
 def _estimated_totals(
     tally: SufficientStats, known: np.ndarray, shift: np.ndarray
 ) -> np.ndarray | None:
+    """Return totals over all records: the expected totals `known`, corrected by the labels.
+
+    `shift` are the sums of v d over labelled records. Returns None if these represent no others.
+    """
     if not tally.n_unlabelled:
         return known
     if not tally.total_represented:
@@ -538,8 +553,8 @@ def _predictor_metrics(tally: SufficientStats, predictor: int, answered: float) 
     t = counted / size / max(counted.sum(), 1)
     balanced = LinearizedMetric(float(recall.sum()) / max(counted.sum(), 1), t, recall * t, falls)
     return PredictorMetrics(
-        accuracy=_estimate_share(tally, predictor, accuracy),
-        balanced_accuracy=_estimate_share(tally, predictor, balanced),
+        accuracy=_estimate_clipped_metric(tally, predictor, accuracy),
+        balanced_accuracy=_estimate_clipped_metric(tally, predictor, balanced),
         kappa=_estimate_kappa(tally, predictor, accuracy, truth / n),
         naive_accuracy=share and share.clipped_to(0.0, 1.0),
     )
@@ -599,29 +614,29 @@ def _clip_to_unit_interval(found: Estimate | None) -> Estimate | None:
     return found and found.clipped_to(0.0, 1.0)
 
 
-def _estimate_share(
+def _estimate_clipped_metric(
     tally: SufficientStats, predictor: int, linearized: LinearizedMetric
 ) -> Estimate | None:
     return _clip_to_unit_interval(estimate_metric(tally, predictor, linearized))
 
 
-def _reliability_bin(i: int, row: np.ndarray) -> ReliabilityBin:
-    columns = dict(zip(MEAN_COLUMNS, row.tolist(), strict=True))
+def _make_reliability_bin(index: int, means: np.ndarray) -> ReliabilityBin:
+    columns = dict(zip(MEAN_COLUMNS, means.tolist(), strict=True))
     n = columns["records"]
     return ReliabilityBin(
-        low=i / BINS,
-        high=(i + 1) / BINS,
+        low=index / BINS,
+        high=(index + 1) / BINS,
         records=int(n),
         confidence=columns["confidence"] / n if n else None,
-        accuracy=_estimate_mean(row, 0.0, 1.0, mistakes_lower=True),
+        accuracy=_estimate_mean(means, 0.0, 1.0, mistakes_lower=True),
     )
 
 
 def _estimate_mean(
-    row: np.ndarray, low: float, high: float, mistakes_lower: bool = False
+    means: np.ndarray, low: float, high: float, mistakes_lower: bool = False
 ) -> Estimate | None:
-    """Return the estimated mean of one row of `SufficientStats.means`, clipped to [low, high]."""
-    columns = dict(zip(MEAN_COLUMNS, row.tolist(), strict=True))
+    """Return the estimated mean from `means`, a row of `SufficientStats.means`, in [low, high]."""
+    columns = dict(zip(MEAN_COLUMNS, means.tolist(), strict=True))
     n = columns.pop("records")
     columns.pop("confidence")
     found = difference_estimate(**columns, mistakes_lower=mistakes_lower) if n else None

@@ -128,7 +128,7 @@ class EvaluatedRecords:
 
 
 class SufficientStats:
-    """Additive sums over records with K classes: O(K²) numbers, regardless of the record count."""
+    """Sums over records from which all metrics follow: O(K²) numbers for K classes."""
 
     def __init__(self, n_classes: int = 0) -> None:
         self._allocate_sums(n_classes)
@@ -184,13 +184,13 @@ class SufficientStats:
         self._copy_sums(before)
 
     def merge(self, other: "SufficientStats", times: float = 1.0) -> None:
-        """Add the sums of `other`, multiplied by `times`. Both must have the same classes."""
+        """Add the sums of `other`, multiplied by `times`; both must have the same classes."""
         self._all += other._all if times == 1.0 else times * other._all
 
-    def add(self, judged: EvaluatedRecords) -> None:
-        """Add the records `judged`, with their predictions and labels, to all sums."""
-        truth, others = judged.truth, np.ascontiguousarray(judged.others)
-        P, predicted = np.ascontiguousarray(judged.P), np.ascontiguousarray(judged.predicted)
+    def add(self, evaluated: EvaluatedRecords) -> None:
+        """Add the records `evaluated`, with their predictions and labels, to all sums."""
+        truth, others = evaluated.truth, np.ascontiguousarray(evaluated.others)
+        P, predicted = np.ascontiguousarray(evaluated.P), np.ascontiguousarray(evaluated.predicted)
         committee = np.ascontiguousarray(predicted[:, 0])
         sums, kernels = self.sums, _evaluation_kernels()
         kernels.add_to_label_sums(P, truth, others, *(sums[name] for name in _BY_LABEL))
@@ -198,9 +198,9 @@ class SufficientStats:
             P, predicted, truth, others, *(sums[name] for name in _BY_PREDICTED)
         )
         kernels.add_to_accuracy_sums(P, committee, truth, others, LEAST_PROBABILITY, self.means)
-        if judged.decision_cost is not None:
+        if evaluated.decision_cost is not None:
             kernels.add_to_cost_sums(
-                P, np.ascontiguousarray(judged.decision_cost), truth, others, self.cost[0]
+                P, np.ascontiguousarray(evaluated.decision_cost), truth, others, self.cost[0]
             )
         alone = predicted[:, _ALONE]
         gain = _one_hot(alone, self.n_classes) - _one_hot(committee, self.n_classes)
@@ -275,10 +275,10 @@ class UnlabelledSums:
     Attributes
     ----------
     classes
-        The labels of the classes of `tally`.
+        The labels of the classes, in the order of `tally`.
     tally
         Sums for the evaluated predictions and, if another system made them, for the learner's own
-        as "committee_alone". Those of the other `PREDICTORS` are 0.
+        as "committee_alone". Sums of the other `PREDICTORS` are 0.
     """
 
     classes: list[Label]
@@ -288,20 +288,21 @@ class UnlabelledSums:
     def from_scored(
         cls,
         scored: Scored,
-        asked: Sequence[int],
+        requested: Sequence[int],
         block: int,
-        chances: np.ndarray | None = None,
+        inclusion_probabilities: np.ndarray | None = None,
         own_labels: np.ndarray | None = None,
     ) -> "UnlabelledSums":
-        """Return sums over the records of `scored`, except requested records at indices `asked`.
+        """Return the sums over the records of `scored` without a request.
 
-        `chances` (n,) are the inclusion probabilities of the records; None: 1 / `block` for each. A
-        record represents at most `block` records. `own_labels` (n,) are the labels that the learner
-        predicts, if `scored` are predictions of another system.
+        `requested` are the indices of the requested records. `inclusion_probabilities` (n,) are
+        those of all records; None: 1 / `block` for each. A record represents at most `block`
+        records. `own_labels` (n,) are the labels that the learner predicts, if `scored` are
+        predictions of another system.
         """
         classes: list[Label] = scored.classes.tolist()
         rows = np.ones(len(scored), dtype=bool)
-        rows[list(asked)] = False
+        rows[list(requested)] = False
         code = {label: k for k, label in enumerate(classes)}
         predicted = np.full((int(rows.sum()), len(PREDICTORS)), -1)
         for j, labels in ((0, scored.labels), (_ALONE, own_labels)):
@@ -312,8 +313,8 @@ class UnlabelledSums:
         most = max(block, 1)
         stands = (
             np.full(n, float(most))
-            if chances is None
-            else 1.0 / np.maximum(chances[rows], 1.0 / most)
+            if inclusion_probabilities is None
+            else 1.0 / np.maximum(inclusion_probabilities[rows], 1.0 / most)
         )
         tally.add(EvaluatedRecords(P, predicted, truth=np.full(n, -1), others=stands - 1.0))
         if own_labels is None:
@@ -378,14 +379,14 @@ class UnlabelledSums:
         return cls(list(classes), tally)
 
     def renumber_classes(
-        self, codes: Sequence[int], n_classes: int, baselines: Sequence[int]
+        self, new_indices: Sequence[int], n_classes: int, baselines: Sequence[int]
     ) -> SufficientStats:
         """Return the sums with class i renumbered to `codes[i]`, for `n_classes` classes.
 
         `baselines` are the class indices that the two baselines predict for all these records; -1:
         no prediction.
         """
-        places, K = np.asarray(codes, dtype=np.intp), len(codes)
+        places, K = np.asarray(new_indices, dtype=np.intp), len(new_indices)
         whole, own = SufficientStats(n_classes), self.tally
         square = np.ix_(places, places)
         whole.sums["counts"] += own.sums["counts"]
@@ -409,7 +410,7 @@ class UnlabelledSums:
 
 
 class BatchSums:
-    """Queue of sums over batches of records, which wait until their batches are complete.
+    """Queue of sums over the records of each batch, which wait until the batch is complete.
 
     A batch is complete when all its label requests are answered or expired. An open request also
     delays all later batches. If many batches wait, neighbours are merged, older ones into larger
@@ -443,28 +444,30 @@ class BatchSums:
             kept.appendleft((end, tally))
         self._waiting = kept
 
-    def complete_batches(self, n_final: int) -> tuple[int, float]:
-        """Return the `end` of the newest complete batch, and the records of all complete batches.
+    def measure_complete_batches(self, n_final: int) -> tuple[int, float]:
+        """Return the `end` of the newest complete batch, and the number of records in the sums.
 
-        Both are numbers of records: `end` as in `add`, 0 without a complete batch. `n_final` is the
-        number of the first record whose label may still arrive.
+        The sums are those of all complete batches. `end` is described in `add`; it is 0 without a
+        complete batch. `n_final` is the number of the first record whose label may still arrive.
         """
         number, records = 0, 0.0
         for end, tally in self._iterate_complete_batches(n_final):
             number, records = end, records + tally.n_records
         return number, records
 
-    def estimates_end(self, n_final: int) -> int:
+    def first_record_outside_estimates(self, n_final: int) -> int:
         """Return the number of the first record that cannot be part of the estimates yet.
 
         The requested records of a batch become part of the estimates together with its other
-        records, once the batch is complete. `n_final` is as in `complete_batches`.
+        records, once the batch is complete. `n_final` is as in `measure_complete_batches`.
         """
         ends = [end for end, _ in self._waiting]
-        return n_final if not ends or ends[-1] <= n_final else self.complete_batches(n_final)[0]
+        if not ends or ends[-1] <= n_final:
+            return n_final
+        return self.measure_complete_batches(n_final)[0]
 
     def count_oldest_batches(self, first: int, records: float, limit: int) -> tuple[int, int]:
-        """Return how many oldest batches have `records` records in total, and their last `end`.
+        """Return how many oldest batches have `records` records in total, and the last one's `end`.
 
         `first` is the number of the first record of these batches. Batches that end after the
         record number `limit` are not counted.

@@ -59,15 +59,15 @@ class TemperatureScaling:
             self._value = float(_GRID[np.argmin(cost)])
         return self._value
 
-    def update(self, logits: np.ndarray, k: int, weight: float = 1.0) -> None:
-        """Update the temperature with a record's log probabilities (K,) and class index `k`.
+    def update(self, logits: np.ndarray, class_index: int, weight: float = 1.0) -> None:
+        """Update the temperature with a record's log probabilities `logits` (K,) and its class.
 
         `weight` is 1 / propensity. The record is ignored if its class has probability 0.
         """
-        if not np.isfinite(logits[k]):
+        if not np.isfinite(logits[class_index]):
             return
         cooled = (logits - logits.max()) / _GRID[:, None]
-        loss = np.log(np.exp(cooled).sum(axis=1)) - cooled[:, k]
+        loss = np.log(np.exp(cooled).sum(axis=1)) - cooled[:, class_index]
         self._loss = _DECAY * self._loss + weight * loss
         self._weight = _DECAY * self._weight + weight
         self._weight_square = _DECAY**2 * self._weight_square + weight**2

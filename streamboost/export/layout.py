@@ -15,7 +15,7 @@ from streamboost.errors import ConfigurationError, DataError, ModelFileError
 from streamboost.export.lightgbm_text import read_metadata
 from streamboost.features import Features
 from streamboost.features.paths import make_values_reader, path_getter
-from streamboost.storage import Arrays, decode_sealed, encode_sealed
+from streamboost.storage import Arrays, decode_sealed_file, encode_sealed_file
 
 __all__ = ["LAYOUT", "TABLES", "RecordLayout", "encode", "read_layout"]
 
@@ -125,7 +125,7 @@ class RecordLayout:
         }
         found = {LAYOUT: json.dumps(document)}
         if tables:
-            packed = zlib.compress(encode_sealed(tables, kind=_KIND))
+            packed = zlib.compress(encode_sealed_file(tables, kind=_KIND))
             found[TABLES] = base64.b64encode(packed).decode()
         return found
 
@@ -163,7 +163,7 @@ class RecordLayout:
             features = None
             if state is not None:
                 features = Features.restore(state, _unpack_arrays(metadata), encoders)
-                features.refuse_other_encoders()
+                features.check_encoders_unchanged()
             return cls(n_features, features, numbers, hidden, about)
         except (LookupError, TypeError, ValueError, zlib.error) as error:
             if isinstance(error, ConfigurationError):
@@ -191,7 +191,7 @@ def _unpack_arrays(metadata: Mapping[str, str]) -> Arrays:
     if TABLES not in metadata:
         return {}
     blob = zlib.decompress(base64.b64decode(metadata[TABLES]))
-    return decode_sealed(TABLES, blob, kind=_KIND)[0]
+    return decode_sealed_file(TABLES, blob, kind=_KIND)[0]
 
 
 def encode(records: Sequence[Mapping[str, Any]], layout: RecordLayout) -> np.ndarray:
@@ -224,7 +224,7 @@ def read_layout(path: Path | str, encoders: SentenceEncoders | None = None) -> R
         except ValueError as error:
             raise _damaged_file_error(path) from error
     elif blob[8:9] == b"{":
-        metadata = decode_sealed(path, blob, kind="committee")[1]
+        metadata = decode_sealed_file(path, blob, kind="committee")[1]
     else:
         metadata = _onnx_metadata(path, blob)
     return RecordLayout.from_metadata(metadata, encoders)

@@ -58,17 +58,17 @@ class CategoryEncoder(ColumnEncoder):
     the running rate of the class among the labels of the value, shrunk towards the rate of all
     values (Micci-Barreca 2001). The rate of a record never includes its own label.
 
-    `name` is the field's name, and `place` the index of its value in a record's values.
+    `name` is the field's name, and `value_index` the index of its value in a record's values.
     """
 
     is_static = False
 
     def __init__(
-        self, layout: ColumnLayout, name: Hashable, place: int, min_frequency: int
+        self, layout: ColumnLayout, name: Hashable, value_index: int, min_frequency: int
     ) -> None:
         self._layout = layout
         self._name = name
-        self._place = place
+        self._value_index = value_index
         self._min_frequency = min_frequency
         self.columns = [layout.add_column(str(name), categorical=True)]
         self._rates: list[int] = []  # column indices of the class rates
@@ -81,11 +81,11 @@ class CategoryEncoder(ColumnEncoder):
         self._classes: list[Hashable] = []
 
     def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """Write the columns of n records into `X` (n, D); count the unreadable values by field."""
+        """Write n records into `X` (n, D); return each field's number of unreadable values."""
         unreadable: Counter[Hashable] = Counter()
-        rows, codes, place, column = self._rows, self._codes, self._place, self.columns[0]
+        rows, codes, index, column = self._rows, self._codes, self._value_index, self.columns[0]
         for i, value in enumerate(values):
-            given = value[place]
+            given = value[index]
             text = given if type(given) is str and len(given) < _LONGEST else as_category(given)
             if text is None:
                 unreadable[self._name] += 1
@@ -107,9 +107,9 @@ class CategoryEncoder(ColumnEncoder):
         counts = 0.0 if row is None else self._counts[row, :n]
         return np.asarray((counts + prior) / (np.sum(counts) + _PRIOR))
 
-    def learn(self, value: Values, k: int) -> None:
-        """Update the state with a labelled record, whose class index is `k`."""
-        text = as_category(value[self._place])
+    def learn(self, values: Values, class_index: int) -> None:
+        """Update the state with a labelled record of class `class_index`."""
+        text = as_category(values[self._value_index])
         if not text:
             return
         row = self._rows.get(text)
@@ -122,36 +122,36 @@ class CategoryEncoder(ColumnEncoder):
             if row == len(self._counts):
                 self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])
         self._labels[row] += 1
-        if k < self._counts.shape[1]:
-            self._counts[row, k] += 1.0
-            self._totals[k] += 1.0
+        if class_index < self._counts.shape[1]:
+            self._counts[row, class_index] += 1.0
+            self._totals[class_index] += 1.0
         if self._codes[row] == _RARE and self._labels[row] >= self._min_frequency:
             self._assign_category_code(row)
 
-    def correct_label(self, value: Values, before: int | None, k: int | None) -> None:
-        """Move one count of the record's category from class index `before` to `k`.
+    def correct_label(self, values: Values, old_class: int | None, new_class: int | None) -> None:
+        """Move one count of the record's category from class index `old_class` to `new_class`.
 
         None means no label: nothing is subtracted, or nothing is added.
         """
-        row = self._rows.get(as_category(value[self._place]) or "")
+        row = self._rows.get(as_category(values[self._value_index]) or "")
         if row is None:
             return
-        self._labels[row] += (before is None) - (k is None)
-        for one, step in ((before, -1.0), (k, 1.0)):
+        self._labels[row] += (old_class is None) - (new_class is None)
+        for one, step in ((old_class, -1.0), (new_class, 1.0)):
             if one is not None and one < self._counts.shape[1]:
                 self._counts[row, one] += step
                 self._totals[one] += step
 
-    def rename_or_remove_class(self, before: int, k: int | None) -> None:
-        """Merge the class of index `before` into the class of index `k`; None removes it."""
+    def rename_or_remove_class(self, class_index: int, into: int | None) -> None:
+        """Merge the class of index `class_index` into that of index `into`; None removes it."""
         n = self._counts.shape[1]
-        if before >= n:
+        if class_index >= n:
             return
-        if k is not None and k < n:
-            self._counts[:, k] += self._counts[:, before]
-            self._totals[k] += self._totals[before]
-        self._counts[:, before] = 0.0
-        self._totals[before] = 0.0
+        if into is not None and into < n:
+            self._counts[:, into] += self._counts[:, class_index]
+            self._totals[into] += self._totals[class_index]
+        self._counts[:, class_index] = 0.0
+        self._totals[class_index] = 0.0
 
     def _assign_category_code(self, row: int) -> None:
         """Assign a code to the category at index `row`.

@@ -26,7 +26,7 @@ class EmbeddingEncoder(VectorEncoder):
     ----------
     layout
         Columns of all fields, to which this encoder's columns are appended.
-    name, place
+    name, value_index
         Name of the field, and index of its value in a record's values.
     field
         The field, with an encoder. If its size is None, the sentence encoder is loaded at once,
@@ -44,7 +44,7 @@ class EmbeddingEncoder(VectorEncoder):
         self,
         layout: ColumnLayout,
         name: Hashable,
-        place: int,
+        value_index: int,
         field: Field,
         encoders: SentenceEncoders,
     ) -> None:
@@ -57,15 +57,15 @@ class EmbeddingEncoder(VectorEncoder):
         self._saved_digest: str | None = None
         size = field.size
         if size is None:
-            self._loaded = self._load()
+            self._loaded = self._load_encoder()
             size = self._loaded.size
-        super().__init__(layout, name, place, size)
+        super().__init__(layout, name, value_index, size)
 
     @property
     def encoder(self) -> SentenceEncoder:
         """The sentence encoder, which is loaded on first use."""
         if self._loaded is None:
-            found = self._load()
+            found = self._load_encoder()
             if found.size != len(self.columns):
                 raise ConfigurationError(
                     f"field {self._field_name!r}: encoder {self.encoder_name!r} gives vectors of "
@@ -75,7 +75,7 @@ class EmbeddingEncoder(VectorEncoder):
             self._loaded = found
         return self._loaded
 
-    def _load(self) -> SentenceEncoder:
+    def _load_encoder(self) -> SentenceEncoder:
         try:
             return self._encoders.load(self.encoder_name)
         except ConfigurationError as error:
@@ -84,8 +84,8 @@ class EmbeddingEncoder(VectorEncoder):
     def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
         """Write the vectors of n records' texts into `X` (n, D), which is NaN before.
 
-        Returns a count by field: the texts whose vector is not finite and, unless the field also
-        has a text encoder, which counts them, the values that are no text.
+        Returns a mapping from field to its number of unreadable values: texts whose vector is not
+        finite, and values that are not text (unless a text encoder of the field counts these).
 
         Raises
         ------
@@ -93,7 +93,7 @@ class EmbeddingEncoder(VectorEncoder):
             If the sentence encoder fails.
         """
         rows, vectors = self.encode_texts(values)
-        given = [value[self._place] for value in values]
+        given = [value[self._value_index] for value in values]
         n_unreadable = 0
         if self._counts_unreadable:
             n_unreadable = sum(not is_missing(one) and not isinstance(one, str) for one in given)
@@ -115,7 +115,7 @@ class EmbeddingEncoder(VectorEncoder):
         ConfigurationError
             If the sentence encoder fails.
         """
-        given = [value[self._place] for value in values]
+        given = [value[self._value_index] for value in values]
         rows = [i for i, one in enumerate(given) if isinstance(one, str) and not is_missing(one)]
         # A lone surrogate, which JSON allows, is not valid in UTF-8.
         texts = [given[i][:LONGEST].encode("utf-8", "replace").decode() for i in rows]
@@ -128,7 +128,7 @@ class EmbeddingEncoder(VectorEncoder):
                 raise
             raise ConfigurationError(f"field {self._field_name!r}: {error}") from error
 
-    def refuse_other_encoder(self) -> None:
+    def check_encoder_unchanged(self) -> None:
         """Raise StateError if the encoder's files are not those of the restored state."""
         if self._saved_digest not in (None, self.encoder.digest):
             raise StateError(

@@ -99,7 +99,7 @@ class Features:
         return self._layout.names
 
     @property
-    def categorical(self) -> list[int]:
+    def categorical_columns(self) -> list[int]:
         """Indices of the categorical columns, ascending."""
         return self._layout.categorical
 
@@ -129,38 +129,38 @@ class Features:
         return [one.columns for one in self._encoders.values() if isinstance(one, VectorEncoder)]
 
     @property
-    def order_columns(self) -> list[int]:
+    def elapsed_seconds_columns(self) -> list[int]:
         """Indices of the columns with the seconds since the preceding record."""
         return [one.columns[-1] for one in self._encoders.values() if isinstance(one, TimeEncoder)]
 
     def add_field(self, name: Hashable, field: Field) -> None:
         """Add a field after all other fields; earlier records lack a value for the field."""
-        place = len(self.fields)
+        index = len(self.fields)
         self.fields[name] = field
         self.fixed = self.fixed and (field.kind in ("number", "vector") or not field.text)
         if field.kind == "number":
-            self._numbers.add_field(name, place)
+            self._numbers.add_field(name, index)
         elif field.kind == "text":
-            self._add_text_field(name, place, field)
+            self._add_text_field(name, index, field)
         elif field.kind == "time":
-            self._add_encoder(f"{place}", TimeEncoder(self._layout, name, place, field.zone))
+            self._add_encoder(f"{index}", TimeEncoder(self._layout, name, index, field.zone))
         elif field.kind == "category":
             self._add_encoder(
-                f"{place}", CategoryEncoder(self._layout, name, place, field.min_frequency)
+                f"{index}", CategoryEncoder(self._layout, name, index, field.min_frequency)
             )
         else:
-            self._add_encoder(f"{place}", VectorEncoder(self._layout, name, place, field.size or 0))
+            self._add_encoder(f"{index}", VectorEncoder(self._layout, name, index, field.size or 0))
 
-    def _add_text_field(self, name: Hashable, place: int, field: Field) -> None:
+    def _add_text_field(self, name: Hashable, index: int, field: Field) -> None:
         if field.text:
             if self._texts is None:
                 self._texts = TextEncoder(self._layout, self.table_bytes)
                 self._add_encoder("texts", self._texts)
-            self._texts.add_field(name, place)
+            self._texts.add_field(name, index)
         if field.encoder is not None:
-            encoder = EmbeddingEncoder(self._layout, name, place, field, self.sentence_encoders)
+            encoder = EmbeddingEncoder(self._layout, name, index, field, self.sentence_encoders)
             self.fields[name] = replace(field, size=len(encoder.columns))
-            self._add_encoder(f"{place}", encoder)
+            self._add_encoder(f"{index}", encoder)
 
     def _add_encoder(self, key: str, encoder: ColumnEncoder) -> None:
         self._encoders[key] = encoder
@@ -287,7 +287,7 @@ class Features:
             "classes": self.classes,
             "unreadable": list(self.unreadable.items()),
             "names": self.names,
-            "categorical": self.categorical,
+            "categorical": self.categorical_columns,
             "makers": {key: state for key, (state, _) in parts.items()},
         }
         arrays = {
@@ -313,11 +313,11 @@ class Features:
         found = [one for one in self._encoders.values() if isinstance(one, EmbeddingEncoder)]
         return sorted({one.encoder_name for one in found if one.encoder.digest is None})
 
-    def refuse_other_encoders(self) -> None:
+    def check_encoders_unchanged(self) -> None:
         """Raise StateError if the files of a sentence encoder differ from the restored state."""
         for encoder in self._encoders.values():
             if isinstance(encoder, EmbeddingEncoder):
-                encoder.refuse_other_encoder()
+                encoder.check_encoder_unchanged()
 
     def resume(self, about: dict[str, Any], arrays: Arrays) -> None:
         """Set the state to the result of `state` of an encoder with the same fields."""

@@ -58,7 +58,9 @@ class Field:
 
     def __post_init__(self) -> None:
         if self.kind not in _OPTIONS:
-            raise ConfigurationError(f"type is {self.kind!r}{_did_you_mean(self.kind, _OPTIONS)}")
+            raise ConfigurationError(
+                f"type is {self.kind!r}{_suggest_choices(self.kind, _OPTIONS)}"
+            )
         if not _is_positive_integer(self.min_frequency):
             raise ConfigurationError(
                 f"min_frequency is {self.min_frequency!r}: give a whole number of at least 1"
@@ -146,7 +148,7 @@ def _field_from_config(config: Any) -> Field:
         )
     kind = config["type"]
     if kind not in get_args(Kind):
-        raise ConfigurationError(f"type is {kind!r}{_did_you_mean(kind, _OPTIONS)}")
+        raise ConfigurationError(f"type is {kind!r}{_suggest_choices(kind, _OPTIONS)}")
     options = {name: value for name, value in config.items() if name != "type"}
     for option in options:
         if option not in _OPTIONS[kind]:
@@ -166,6 +168,6 @@ def _quoted_list(words: Any) -> str:
     return ", ".join(f"{word!r}" for word in words)
 
 
-def _did_you_mean(word: Any, choices: Any) -> str:
+def _suggest_choices(word: Any, choices: Any) -> str:
     near = get_close_matches(str(word), choices, n=1)
     return f"; did you mean {near[0]!r}?" if near else f": write one of {_quoted_list(choices)}"

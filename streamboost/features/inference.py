@@ -9,19 +9,19 @@ from typing import Any
 from streamboost.features.features import Features
 from streamboost.features.fields import Field
 from streamboost.features.paths import (
+    first_nested_path,
     flatten,
     is_vector,
     is_within_any,
     path_getter,
-    path_within,
 )
 from streamboost.features.values import (
     FieldSample,
     are_distinct,
+    are_increasing,
     count_json_texts,
-    have_equal_length,
-    is_counter,
-    is_evenly_spaced,
+    have_equal_digit_counts,
+    is_uniformly_distributed,
     name_suggests,
 )
 
@@ -109,7 +109,9 @@ def infer_fields(
                         "fields stand for themselves"
                     )
                 continue
-            if any(map(is_vector, given)) and (inner := path_within(path, (*reserved, *exclude))):
+            if any(map(is_vector, given)) and (
+                inner := first_nested_path(path, (*reserved, *exclude))
+            ):
                 reasons[path] = f"{inner} in it is no feature: name the other positions to use them"
                 continue
             field, reasons[path] = _infer_field(path, given)
@@ -215,7 +217,7 @@ def _infer_from_numbers(path: str, sample: FieldSample) -> _Inferred:
     if len(sample.numbers) < sample.n:
         written += f"; {sample.n - len(sample.numbers)} of {sample.n} values are not, and missing"
     if sample.leading_zeros:
-        return _as_category_field(sample, "codes: numbers with zeros in front")
+        return _infer_category_field(sample, "codes: numbers with zeros in front")
     if name_suggests("time", path) and sample.since_1990:
         return Field("time"), "seconds or milliseconds since 1970"
     if sample.whole is None:
@@ -241,9 +243,9 @@ def _identifier_reason(path: str, sample: FieldSample) -> str | None:
         return "nearly every whole number differs" if sample.n >= _SOME else None
     if sample.n < _ENOUGH:
         return None
-    if is_counter(sample.whole):
+    if are_increasing(sample.whole):
         return "whole numbers that count up"
-    if have_equal_length(sample.whole, 8) or is_evenly_spaced(sample.whole):
+    if have_equal_digit_counts(sample.whole, 8) or is_uniformly_distributed(sample.whole):
         return "nearly every whole number differs"
     return None
 
@@ -255,7 +257,7 @@ def _looks_like_code(path: str, sample: FieldSample) -> bool:
     return (
         name_suggests("code", path)
         or name_suggests("identifier", path)
-        or (not name_suggests("year", path) and have_equal_length(sample.whole, 4))
+        or (not name_suggests("year", path) and have_equal_digit_counts(sample.whole, 4))
     )
 
 
@@ -270,11 +272,11 @@ def _infer_from_texts(path: str, sample: FieldSample) -> _Inferred:
         told = f"called so, and {sample.distinct} of {sample.n} values differ"
         return None, f'{told}: an identifier; name it as "category" to use it'
     if sample.leading_zeros and sample.written == sample.n:
-        return _as_category_field(sample, "codes: numbers with zeros in front")
-    return _as_category_field(sample, "text" if sample.n_texts else "values of several kinds")
+        return _infer_category_field(sample, "codes: numbers with zeros in front")
+    return _infer_category_field(sample, "text" if sample.n_texts else "values of several kinds")
 
 
-def _as_category_field(sample: FieldSample, kind_of_values: str) -> _Inferred:
+def _infer_category_field(sample: FieldSample, kind_of_values: str) -> _Inferred:
     several = "1 value" if sample.distinct == 1 else f"{sample.distinct} values"
     said = f"{kind_of_values}, {several} in {sample.n} records"
     if sample.n >= _ENOUGH and sample.distinct > 0.3 * sample.n:

@@ -72,21 +72,21 @@ class ColumnEncoder:
         """
         raise NotImplementedError
 
-    def observe(self, value: Values) -> None:
+    def observe(self, values: Values) -> None:
         """Update the state with an arriving record, whose columns are computed already."""
 
-    def learn(self, value: Values, k: int) -> None:
-        """Update the state with a labelled record, whose class index is `k`."""
+    def learn(self, values: Values, class_index: int) -> None:
+        """Update the state with a labelled record of class `class_index`."""
 
-    def correct_label(self, value: Values, before: int | None, k: int | None) -> None:
-        """Replace the class index `before` of a record by `k`; None means no label.
+    def correct_label(self, values: Values, old_class: int | None, new_class: int | None) -> None:
+        """Replace a record's class index `old_class` by `new_class`; None means no label.
 
         Counts of the earlier label are subtracted. Models that cannot subtract learn the corrected
         label as another example.
         """
 
-    def rename_or_remove_class(self, before: int, k: int | None) -> None:
-        """Merge the class of index `before` into the class of index `k`; None removes the class."""
+    def rename_or_remove_class(self, class_index: int, into: int | None) -> None:
+        """Merge the class of index `class_index` into that of index `into`; None removes it."""
 
     def set_classes(self, classes: Sequence[Hashable]) -> None:
         """Set the known classes, in the order of their first label: new classes are at the end."""

@@ -52,23 +52,23 @@ class NumberEncoder(ColumnEncoder):
     def __init__(self, layout: ColumnLayout) -> None:
         self._layout = layout
         self._names: list[Hashable] = []
-        self._places: list[int] = []  # indices in a record's values
+        self._value_indices: list[int] = []  # indices in a record's values
         self.columns: list[int] = []
 
-    def add_field(self, name: Hashable, place: int) -> None:
-        """Add the field at index `place` of a record's values."""
+    def add_field(self, name: Hashable, value_index: int) -> None:
+        """Add the field at index `value_index` of a record's values."""
         self._names.append(name)
-        self._places.append(place)
+        self._value_indices.append(value_index)
         self.columns.append(self._layout.add_column(str(name)))
 
     def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """Write the columns of n records into `X` (n, D); count the unreadable values by field."""
-        places = self._places
+        """Write n records into `X` (n, D); return each field's number of unreadable values."""
+        places = self._value_indices
         if not places:
             return ALL_READ
         rows: Sequence[Sequence[Any]] = values
         if len(values) and len(places) < len(values[0]):
-            rows = [[value[place] for place in places] for value in values]
+            rows = [[value[value_index] for value_index in places] for value in values]
         first, end = self.columns[0], self.columns[-1] + 1
         together = slice(first, end) if end - first == len(places) else self.columns
         if len(rows) == 1 and _are_float32(rows[0]):

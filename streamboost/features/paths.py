@@ -6,13 +6,13 @@ from typing import Any, Final
 
 __all__ = [
     "MOST_POSITIONS",
+    "first_nested_path",
     "flatten",
     "is_null",
     "is_vector",
     "is_within_any",
     "make_values_reader",
     "path_getter",
-    "path_within",
     "remove_path",
 ]
 
@@ -60,7 +60,7 @@ def make_values_reader(
     If a path in `hidden` is nested in one of `paths`, an object or list at that path is missing,
     too.
     """
-    holders = {path for path in paths if path_within(path, hidden) is not None}
+    holders = {path for path in paths if first_nested_path(path, hidden) is not None}
     if not holders and not any("." in path for path in paths):
         return lambda record: tuple(map(record.get, paths))
     getters = [(_scalar_getter if path in holders else path_getter)(path) for path in paths]
@@ -118,19 +118,19 @@ def remove_path(record: Mapping[str, Any], path: str) -> dict[str, Any]:
     cut = path.find(".")
     while cut >= 0:
         if path[:cut] in found:
-            found[path[:cut]] = _without_path(found[path[:cut]], path[cut + 1 :])
+            found[path[:cut]] = _copy_without_path(found[path[:cut]], path[cut + 1 :])
         cut = path.find(".", cut + 1)
     return found
 
 
-def _without_path(container: Any, path: str) -> Any:
+def _copy_without_path(container: Any, path: str) -> Any:
     if isinstance(container, Mapping):
         return remove_path(container, path)
     position, dot, rest = path.partition(".")
     if not isinstance(container, list) or not position.isdecimal():
         return container
     return [
-        (_without_path(item, rest) if dot else None) if place == int(position) else item
+        (_copy_without_path(item, rest) if dot else None) if place == int(position) else item
         for place, item in enumerate(container)
     ]
 
@@ -197,10 +197,10 @@ def is_within_any(path: str, names: frozenset[str]) -> bool:
     return False
 
 
-def path_within(path: str, others: Iterable[str]) -> str | None:
+def first_nested_path(path: str, others: Iterable[str]) -> str | None:
     """Return the first of the paths `others` that is nested in `path`, or None.
 
-    >>> path_within("box", ["boxes.0", "box", "box.3"])
+    >>> first_nested_path("box", ["boxes.0", "box", "box.3"])
     'box.3'
     """
     return next((other for other in others if other.startswith(f"{path}.")), None)

@@ -48,7 +48,7 @@ class TextEncoder(ColumnEncoder):
         self._layout = layout
         self._table_bytes = table_bytes
         self._names: list[Hashable] = []
-        self._places: list[int] = []
+        self._value_indices: list[int] = []
         self.columns: list[int] = []
         """Column index of each class."""
         self._seen = 0  # number of records
@@ -66,22 +66,22 @@ class TextEncoder(ColumnEncoder):
         self._newest: tuple[Values, tuple[np.ndarray, np.ndarray]] | None = None
         self._halve_buckets_to_limit()
 
-    def add_field(self, name: Hashable, place: int) -> None:
-        """Add the field at index `place` of a record's values."""
+    def add_field(self, name: Hashable, value_index: int) -> None:
+        """Add the field at index `value_index` of a record's values."""
         self._names.append(name)
-        self._places.append(place)
+        self._value_indices.append(value_index)
 
-    def observe(self, value: Values) -> None:
+    def observe(self, values: Values) -> None:
         """Update the state with an arriving record, whose columns are computed already."""
         self._seen += 1
-        self._frequency[self._hash_record_words(value)[0]] += 1
+        self._frequency[self._hash_record_words(values)[0]] += 1
 
     def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """Write the columns of n records into `X` (n, D); count the unreadable values by field."""
+        """Write n records into `X` (n, D); return each field's number of unreadable values."""
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):
-            for name, place in zip(self._names, self._places, strict=True):
-                given = value[place]
+            for name, value_index in zip(self._names, self._value_indices, strict=True):
+                given = value[value_index]
                 unreadable[name] += not (isinstance(given, str) or is_missing(given))
             if self.columns:
                 row[self.columns] = self._combined_log_probabilities(
@@ -89,17 +89,17 @@ class TextEncoder(ColumnEncoder):
                 )
         return +unreadable
 
-    def _hash_record_words(self, value: Values) -> tuple[np.ndarray, np.ndarray]:
+    def _hash_record_words(self, values: Values) -> tuple[np.ndarray, np.ndarray]:
         """Return the distinct hash buckets of a record's words, and 1 + log(count) of each.
 
         The result of the last record is cached, as an arriving record needs it twice.
         """
-        if self._newest is not None and self._newest[0] is value:
+        if self._newest is not None and self._newest[0] is values:
             return self._newest[1]
-        given = [value[place] for place in self._places]
+        given = [values[value_index] for value_index in self._value_indices]
         texts = [text if isinstance(text, str) else "" for text in given]
         places, counts = hash_words(texts, len(self._frequency))
-        self._newest = value, (places, 1.0 + np.log(counts))
+        self._newest = values, (places, 1.0 + np.log(counts))
         return self._newest[1]
 
     def _tf_idf_weights(self, buckets: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -131,20 +131,20 @@ class TextEncoder(ColumnEncoder):
         """Return the class log probabilities (K,) of the weighted sum of both models."""
         return log_softmax(self._mix @ log_probabilities)
 
-    def learn(self, value: Values, k: int) -> None:
-        """Update the state with a labelled record, whose class index is `k`."""
-        if k >= len(self.columns):
+    def learn(self, values: Values, class_index: int) -> None:
+        """Update the state with a labelled record of class `class_index`."""
+        if class_index >= len(self.columns):
             return
         n = len(self.columns)
-        places, counts = self._hash_record_words(value)
+        places, counts = self._hash_record_words(values)
         log_probabilities = self._log_probabilities_by_model(places, counts)
         off = np.exp(self._combined_log_probabilities(log_probabilities))
-        off[k] -= 1.0
+        off[class_index] -= 1.0
         slope = log_probabilities @ off
         self._mix_squares += slope * slope
         self._mix = np.maximum(self._mix - _STEP * slope / np.sqrt(self._mix_squares), 0.0)
         off = np.exp(log_probabilities[1])
-        off[k] -= 1.0
+        off[class_index] -= 1.0
         gradient = np.outer(self._tf_idf_weights(places, counts), off)
         squares = self._squares[places, :n] + gradient * gradient
         self._squares[places, :n] = squares
@@ -152,32 +152,32 @@ class TextEncoder(ColumnEncoder):
         self._bias_squares[:n] += off * off
         self._bias[:n] -= _RATE * off / np.sqrt(self._bias_squares[:n])
         self._distinct += int((self._words[places].sum(axis=1) == 0.0).sum())
-        self._words[places, k] += counts
-        self._totals[k] += counts.sum()
-        self._records[k] += 1.0
+        self._words[places, class_index] += counts
+        self._totals[class_index] += counts.sum()
+        self._records[class_index] += 1.0
 
-    def correct_label(self, value: Values, before: int | None, k: int | None) -> None:
-        """Learn the record with its new class index `k` as one more example.
+    def correct_label(self, values: Values, old_class: int | None, new_class: int | None) -> None:
+        """Learn the record with its new class index `new_class` as one more example.
 
-        Does nothing if `k` is None. The earlier label `before` is not unlearned.
+        Does nothing if `new_class` is None. The earlier label `old_class` is not unlearned.
         """
-        if k is not None and len(self._hash_record_words(value)[0]):
-            self.learn(value, k)
+        if new_class is not None and len(self._hash_record_words(values)[0]):
+            self.learn(values, new_class)
 
-    def rename_or_remove_class(self, before: int, k: int | None) -> None:
-        """Add the word counts of class index `before` to `k`, and reset its softmax weights.
+    def rename_or_remove_class(self, class_index: int, into: int | None) -> None:
+        """Add the word counts of class `class_index` to `into`, and reset its softmax weights.
 
-        If `k` is None, the counts are removed.
+        If `into` is None, the counts are removed.
         """
         n = len(self.columns)
-        if before >= n:
+        if class_index >= n:
             return
         for table in (self._words.T, self._totals, self._records):
-            if k is not None and k < n:
-                table[k] += table[before]
-            table[before] = 0.0
-        self._weights[:, before] = 0.0
-        self._bias[before] = _NEVER
+            if into is not None and into < n:
+                table[into] += table[class_index]
+            table[class_index] = 0.0
+        self._weights[:, class_index] = 0.0
+        self._bias[class_index] = _NEVER
         self._newest = None
 
     def set_classes(self, classes: Sequence[Hashable]) -> None:

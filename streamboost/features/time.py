@@ -61,25 +61,25 @@ class TimeEncoder(ColumnEncoder):
 
     is_stateful = True
 
-    def __init__(self, layout: ColumnLayout, name: Hashable, place: int, zone: str) -> None:
+    def __init__(self, layout: ColumnLayout, name: Hashable, value_index: int, zone: str) -> None:
         self._name = name
-        self._place = place
+        self._value_index = value_index
         self._zone = as_zone(zone)
         parts = ("hour", "weekday", "day of the year", "seconds since the record before")
         self.columns = [layout.add_column(f"{name}: {part}") for part in parts]
         self._newest = math.nan  # seconds since the epoch
 
-    def observe(self, value: Values) -> None:
+    def observe(self, values: Values) -> None:
         """Update the state with an arriving record, whose columns are computed already."""
-        moment = as_datetime(value[self._place], self._zone)
+        moment = as_datetime(values[self._value_index], self._zone)
         if moment is not None:
             self._newest = moment.timestamp()
 
     def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """Write the columns of n records into `X` (n, D); count the unreadable values by field."""
+        """Write n records into `X` (n, D); return each field's number of unreadable values."""
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):
-            given = value[self._place]
+            given = value[self._value_index]
             moment = as_datetime(given, self._zone)
             if moment is None:
                 unreadable[self._name] += not is_missing(given)

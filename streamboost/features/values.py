@@ -14,11 +14,11 @@ from streamboost.features.paths import is_vector
 __all__ = [
     "FieldSample",
     "are_distinct",
+    "are_increasing",
     "count_json_texts",
-    "have_equal_length",
-    "is_counter",
-    "is_evenly_spaced",
+    "have_equal_digit_counts",
     "is_plain_number",
+    "is_uniformly_distributed",
     "name_suggests",
 ]
 
@@ -164,19 +164,19 @@ def name_suggests(meaning: str, path: str) -> bool:
     return any(step.lower() in _WORDS[meaning] for step in _STEPS.findall(path.rpartition(".")[2]))
 
 
-def is_counter(numbers: Sequence[int]) -> bool:
+def are_increasing(numbers: Sequence[int]) -> bool:
     """Return True if nearly all numbers are greater than the number of the preceding record."""
     return sum(a < b for a, b in pairwise(numbers)) >= 0.98 * (len(numbers) - 1)
 
 
-def have_equal_length(numbers: Sequence[int], least: int) -> bool:
-    """Return True if nearly all numbers have an equal number of digits, at least `least`."""
+def have_equal_digit_counts(numbers: Sequence[int], min_digits: int) -> bool:
+    """Return True if nearly all numbers have an equal number of digits, at least `min_digits`."""
     lengths = [len(str(abs(number))) for number in numbers]
     usual = max(set(lengths), key=lengths.count)
-    return usual >= least and lengths.count(usual) >= 0.98 * len(lengths)
+    return usual >= min_digits and lengths.count(usual) >= 0.98 * len(lengths)
 
 
-def is_evenly_spaced(numbers: Sequence[int]) -> bool:
+def is_uniformly_distributed(numbers: Sequence[int]) -> bool:
     """Return True if numbers are uniformly distributed over a wide range, as random identifiers.
 
     The test is that of Kolmogorov-Smirnov at the level of 5 % (Kolmogorov 1933).

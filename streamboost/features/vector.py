@@ -15,9 +15,9 @@ _LARGEST = float(np.finfo(np.float32).max)
 class VectorEncoder(ColumnEncoder):
     """Encoder of a vector field, with one column for each of its `size` numbers."""
 
-    def __init__(self, layout: ColumnLayout, name: Hashable, place: int, size: int) -> None:
+    def __init__(self, layout: ColumnLayout, name: Hashable, value_index: int, size: int) -> None:
         self._name = name
-        self._place = place
+        self._value_index = value_index
         self.columns = [layout.add_column(f"{name}[{i}]") for i in range(size)]
 
     def write_columns(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
@@ -27,7 +27,7 @@ class VectorEncoder(ColumnEncoder):
         """
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):
-            given = value[self._place]
+            given = value[self._value_index]
             if is_missing(given):
                 continue
             try:

@@ -10,7 +10,7 @@ from streamboost.checks import Label
 from streamboost.evaluation.annotator_errors import MOST_SOURCES
 from streamboost.learner.labelled_rows import AnnotatedRow
 
-__all__ = ["Annotator", "Annotators", "confident_label", "estimate_reliability"]
+__all__ = ["AnnotatorCounts", "AnnotatorStatistics", "confident_label", "estimate_reliability"]
 
 _OTHERS = "further names"
 
@@ -24,7 +24,7 @@ _WORST, _BEST = 0.05, 0.98
 
 
 @dataclass(slots=True)
-class Annotator:
+class AnnotatorCounts:
     """Counts of one annotator's labels, and of agreements with other annotators and predictions.
 
     Attributes
@@ -51,10 +51,10 @@ class Annotator:
         return float(estimate_reliability(self.agreed + self.confirmed, self.shared + self.judged))
 
 
-class Annotators:
+class AnnotatorStatistics:
     """Statistics of all annotators; labels without a source count as one unnamed annotator's.
 
-    >>> annotators, row = Annotators(), AnnotatedRow(1, [("ann", "ok")])
+    >>> annotators, row = AnnotatorStatistics(), AnnotatedRow(1, [("ann", "ok")])
     >>> annotators.observe(row)
     >>> row.add_vote("bob", "fraud"); annotators.observe(row)
     >>> annotators.to_json()["bob"]
@@ -62,15 +62,15 @@ class Annotators:
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, Annotator] = {}
+        self._known: dict[str, AnnotatorCounts] = {}
 
-    def get_or_create(self, source: str | None) -> Annotator:
+    def get_or_create(self, source: str | None) -> AnnotatorCounts:
         """Return the statistics of the annotator `source`; a new annotator is added."""
         name = source or ""
         if name not in self._known:
             if len(self._known) >= MOST_SOURCES:
                 name = _OTHERS
-            self._known.setdefault(name, Annotator())
+            self._known.setdefault(name, AnnotatorCounts())
         return self._known[name]
 
     def observe(self, row: AnnotatedRow) -> None:
@@ -100,7 +100,7 @@ class Annotators:
 
     def resume(self, state: Iterable[Any]) -> None:
         """Set the state to one that the method `state` returned."""
-        self._known = {name: Annotator(*counts) for name, *counts in state}
+        self._known = {name: AnnotatorCounts(*counts) for name, *counts in state}
 
 
 def estimate_reliability(n_right: Any, n_labels: Any) -> Any:

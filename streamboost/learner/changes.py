@@ -1,17 +1,17 @@
-"""Changes of the stream that the experts "young" have detected, and their history."""
+"""Changes of the data stream (concept drift) that the experts "young" detected, with history."""
 
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
-__all__ = ["Change", "Changes"]
+__all__ = ["ChangeHistory", "DetectedChange"]
 
 _NEWEST = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DetectedChange:
     """A detected change of the stream.
 
     Records are counted as they arrive, labels as they are learned. Labels are delayed, so later
@@ -31,47 +31,47 @@ class Change:
     since_labels: int
 
 
-class Changes:
-    """The newest 20 detected changes, oldest first, and the number of all.
+class ChangeHistory:
+    """History of detected changes: the newest 20, oldest first, and the number of all changes.
 
     Attributes
     ----------
-    total
+    n_detected
         Number of changes detected so far.
     """
 
     def __init__(self) -> None:
-        self._newest: deque[Change] = deque(maxlen=_NEWEST)
-        self.total = 0
+        self._newest: deque[DetectedChange] = deque(maxlen=_NEWEST)
+        self.n_detected = 0
 
-    def __iter__(self) -> Iterator[Change]:
+    def __iter__(self) -> Iterator[DetectedChange]:
         return iter(self._newest)
 
     @property
-    def newest(self) -> Change | None:
+    def newest(self) -> DetectedChange | None:
         """The change detected last; None if there is none."""
         return self._newest[-1] if self._newest else None
 
-    def add(self, change: Change) -> None:
-        """Add a newly detected change; of more than 20, the oldest is dropped."""
+    def add(self, change: DetectedChange) -> None:
+        """Add a newly detected change; if there are more than 20, the oldest is dropped."""
         self._newest.append(change)
-        self.total += 1
+        self.n_detected += 1
 
-    def newer_than(self, total: int) -> list[Change]:
-        """Return the changes detected after the first `total` ones, of the 20 that are stored."""
-        n = min(self.total - total, len(self._newest))
+    def detected_after(self, n_earlier: int) -> list[DetectedChange]:
+        """Return the stored changes that were detected after the first `n_earlier` changes."""
+        n = min(self.n_detected - n_earlier, len(self._newest))
         return [self._newest[i - n] for i in range(n)]
 
     def to_json(self) -> dict[str, Any]:
         """Return the number of changes and the newest one, as JSON values."""
         newest = self.newest
-        return {"total": self.total, "newest": None if newest is None else asdict(newest)}
+        return {"total": self.n_detected, "newest": None if newest is None else asdict(newest)}
 
     def state(self) -> dict[str, Any]:
         """Return the mutable state for `resume`, as JSON values."""
-        return {"total": self.total, "newest": [astuple(change) for change in self._newest]}
+        return {"total": self.n_detected, "newest": [astuple(change) for change in self._newest]}
 
     def resume(self, state: dict[str, Any]) -> None:
         """Set the state to one that the method `state` returned."""
-        self.total = state["total"]
-        self._newest = deque((Change(*one) for one in state["newest"]), maxlen=_NEWEST)
+        self.n_detected = state["total"]
+        self._newest = deque((DetectedChange(*one) for one in state["newest"]), maxlen=_NEWEST)

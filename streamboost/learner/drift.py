@@ -24,12 +24,12 @@ _WINDOW, _NEWEST = 100, 30  # KSWIN compares the newest of its window with as ma
 class RiseDetector:
     """Detects rises of a signal in [0, 1], where 1 is worst, and estimates when a rise began.
 
-    Wraps a detector of River with River's settings. Its state cannot be exported, so the values
-    since the last change are stored, and a restored detector processes them again. At 4,096 values
-    the detector is rebuilt from the newest 1,024. Other changes than rises also remove the stored
-    values, because River's detectors restart then. The change is located where the cumulative sum
-    of the values minus their mean is lowest. ADWIN's own window is not used, as it may still
-    contain many values from before the change.
+    Wraps a drift detector of River with its default settings. The state of River's detector cannot
+    be exported, so the values since the last change are stored, and a restored detector processes
+    them again. At 4,096 values the detector is rebuilt from the newest 1,024. Other changes than
+    rises also remove the stored values, because River's detectors restart then. The change is
+    located where the cumulative sum of the values minus their mean is lowest. ADWIN's own window is
+    not used, as it may still contain many values from before the change.
 
     Parameters
     ----------
@@ -145,25 +145,29 @@ class DriftMonitor:
             rows.mark_drift(rows.total - n + 1)
 
     def observe_margins(
-        self, scored: Scored, committee: "Committee | None", rows: LabelledRows, seen: int
+        self,
+        scored: Scored,
+        committee: "Committee | None",
+        rows: LabelledRows,
+        n_earlier_records: int,
     ) -> None:
         """Update the margin signal with arriving records, and mark a detected drift in `rows`.
 
         `scored` are the predictions of the records, and `committee` is the deployed committee.
-        `seen` is the number of records that arrived before.
+        `n_earlier_records` is the number of records that arrived before them.
         """
         detector = self._signals.get("margin")
         if detector is None or committee is None or not scored.version:
             return
-        self._restart_after_retraining(committee, detector)
+        self._restart_if_retrained(committee, detector)
         # A changing temperature is no property of the records: use uncalibrated probabilities.
         gaps = top_two_gap(remove_calibration(scored).probabilities).tolist()
         for i, gap in enumerate(gaps, start=1):
             n = detector.update(1.0 - gap)
             if n is not None:
-                rows.mark_drift(rows.first_order_after(seen + i - n))
+                rows.mark_drift(rows.first_label_after(n_earlier_records + i - n))
 
-    def _restart_after_retraining(self, committee: "Committee", detector: RiseDetector) -> None:
+    def _restart_if_retrained(self, committee: "Committee", detector: RiseDetector) -> None:
         if committee.version != self._version:
             if committee.n_rounds <= self._rounds:  # an extension would have more
                 detector.restart()

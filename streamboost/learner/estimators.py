@@ -179,7 +179,7 @@ def _to_json_value(value: Any) -> Any:
 
 
 def _estimator_class(name: str) -> Any:
-    """Return the default's class or the public estimator of that name; None if there is none."""
+    """Return the estimator class `name`: the default's or a public one; None if unknown."""
     if name == "SketchLogitBoost":
         return type(default_estimator())
     package = import_module("streamboost")

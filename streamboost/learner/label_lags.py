@@ -31,7 +31,7 @@ class LabelLags:
     --------
     >>> lags = LabelLags(2)
     >>> lags.add("up")
-    >>> lags.make_rows(1)
+    >>> lags.make_lag_rows(1)
     array([[ 0., nan]], dtype=float32)
     """
 
@@ -47,7 +47,7 @@ class LabelLags:
             code = self._codes.setdefault(label, len(self._codes))
             self._newest = [float(code), *self._newest[:-1]]
 
-    def make_rows(self, n: int) -> np.ndarray:
+    def make_lag_rows(self, n: int) -> np.ndarray:
         """Return `n` equal rows with the newest labels' codes, newest first: float32 (n, lags).
 
         The code of a label is its index in order of first appearance. Lags without a label are NaN.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamboost.checks import Label
-from streamboost.learner.annotators import Annotators, estimate_reliability
+from streamboost.learner.annotators import AnnotatorStatistics, estimate_reliability
 from streamboost.learner.labelled_rows import AnnotatedRow, LabelledRows
 
 __all__ = ["LabelQuality", "RelabelRequests"]
@@ -32,7 +32,7 @@ _ROUNDS = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RelabelRequests:
-    """Records to be labelled again; all sequences have length m.
+    """Requests for another label of m records; all sequences have length m.
 
     Attributes
     ----------
@@ -59,11 +59,11 @@ class LabelQuality:
     The probability is the posterior of Dawid and Skene (1979). Its prior is the prediction on
     arrival, which does not depend on the label. CROWDLAB (Goh, Tkachenko and Mueller 2022) combines
     votes and predictions in the same way. For a single label, an annotator's reliability is
-    `Annotator.reliability`. For all labels together, expectation maximization improves these
+    `AnnotatorCounts.reliability`. For all labels together, expectation maximization improves these
     reliabilities.
     """
 
-    def __init__(self, rows: LabelledRows, annotators: Annotators) -> None:
+    def __init__(self, rows: LabelledRows, annotators: AnnotatorStatistics) -> None:
         self._rows = rows
         self._annotators = annotators
         self._seen = -1  # number of labels when no label looked wrong
@@ -79,7 +79,7 @@ class LabelQuality:
         return float(about.posterior(self._annotator_reliabilities(about.names))[0])
 
     def _annotator_reliabilities(self, names: Sequence[str]) -> np.ndarray:
-        """Return the reliability (n,) of each annotator, from `Annotator.reliability`."""
+        """Return the reliability (n,) of each annotator, from `AnnotatorCounts.reliability`."""
         return np.array([self._annotators.get_or_create(name).reliability for name in names])
 
     def _prior_probabilities(self, row: AnnotatedRow) -> tuple[list[Label], np.ndarray]:
@@ -231,7 +231,7 @@ class _CandidateLabels:
 def _unreliable_annotators(reliability: dict[str, float]) -> list[str]:
     """Return the names of annotators whose error rate is above 0.2 and twice the median.
 
-    `reliability` is the share of correct labels by annotator.
+    `reliability` maps each annotator's name to the estimated share of correct labels.
     """
     errs = {name: 1.0 - right for name, right in reliability.items() if name}
     usual = float(np.median(list(errs.values()))) if errs else 0.0

@@ -17,7 +17,7 @@ __all__ = [
     "AnnotatedRow",
     "AnnotatedRows",
     "LabelledRows",
-    "Sample",
+    "TrainingSample",
     "Vote",
     "VoteHistory",
     "resolve_label",
@@ -88,9 +88,9 @@ def resolve_label(rule: str, votes: Sequence[Vote], current: Label) -> Label:
 
 @dataclass(slots=True)
 class VoteHistory:
-    """All votes on a record, oldest first; after the first `n_resolved`, its label was `label`.
+    """All votes on a record, oldest first; `label` is its label after the first `n_resolved`.
 
-    The label is stored, as in a tie it depends on votes that have been replaced since.
+    The label is stored because in a tie, it depends on votes that were replaced later.
 
     >>> VoteHistory([("ann", "ok"), ("ann", "fraud")]).replay("first")
     ([('ann', 'ok')], 'ok')
@@ -126,7 +126,7 @@ class VoteHistory:
 
 
 class AnnotatedRows:
-    """Annotations of rows, stored by record id; those of evicted rows are removed with a delay."""
+    """Annotations of rows, by record id; annotations of evicted rows are removed with a delay."""
 
     def __init__(self) -> None:
         self._rows: dict[str, AnnotatedRow] = {}
@@ -147,13 +147,13 @@ class AnnotatedRows:
         return self._rows.get(id)
 
     def release_ids(self, ids: Iterable[str]) -> None:
-        """Remove the entries of these ids, which new records will use."""
+        """Remove the annotations under `ids`, because new records will use these ids."""
         if self._rows:
             for id in ids:
                 self._rows.pop(id, None)
 
     def retain_orders(self, orders: np.ndarray) -> None:
-        """Remove all entries except those whose `order` is in `orders`, int64 (n,)."""
+        """Remove all annotations except those whose `order` is in `orders`, int64 (n,)."""
         held = set(orders.tolist())
         self._rows = {id: row for id, row in self._rows.items() if row.order in held}
 
@@ -174,7 +174,7 @@ class AnnotatedRows:
         return self._rows.items()
 
     def state(self, orders: np.ndarray) -> dict[str, Any]:
-        """Return the entries whose `order` is in `orders`, as JSON values for `resume`."""
+        """Return the annotations whose `order` is in `orders`, as JSON values for `resume`."""
         self.retain_orders(orders)
         classes: dict[tuple[Label, ...], int] = {}
         rows = []
@@ -209,8 +209,8 @@ _FEW = 64
 """Evicted rows may have as many entries as there are stored rows, plus this number."""
 
 
-class _Unlabelled(NamedTuple):
-    """Row with a retracted label: features float32 (D,), propensity and weight."""
+class _RetractedRow(NamedTuple):
+    """Row with a retracted label: its features `x`, float32 (D,), propensity and weight."""
 
     x: np.ndarray
     propensity: float
@@ -218,7 +218,7 @@ class _Unlabelled(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sample:
+class TrainingSample:
     """Training sample: rows, labels and weights.
 
     Attributes
@@ -257,7 +257,7 @@ class LabelledRows:
         self._codes: dict[Label, int] = {}
         self._rows = working_set.make_buffer(seeds)
         self._named = AnnotatedRows()
-        self._unlabelled: dict[str, _Unlabelled] = {}  # by id, the newest last
+        self._unlabelled: dict[str, _RetractedRow] = {}  # by id, the newest last
         self.trust: Callable[[np.ndarray], np.ndarray] | None = None
         """Maps sequence numbers of rows (n,) to trust (n,), a factor of the training weights."""
 
@@ -287,25 +287,26 @@ class LabelledRows:
         label: Label,
         tick: int,
         propensity: float,
-        records: int,
+        n_records: int,
         weight: float = 1.0,
         id: str = "",
-        named: AnnotatedRow | None = None,
+        annotations: AnnotatedRow | None = None,
     ) -> None:
         """Add the labelled row of one record.
 
-        `row` (D,) are the features, and `records` is the number of records that were queried before
-        the label arrived. `weight` is the record's weight in training. If `id` is not empty, `find`
-        returns the row by this id, with the annotations `named`.
+        `row` (D,) are the features, and `n_records` is the number of records queried before the
+        label arrived, at time `tick` (milliseconds since the epoch). `propensity` is the inclusion
+        probability of the request, NaN without a request. `weight` is the record's weight in
+        training. If `id` is not empty, `find` returns the row by this id, with its `annotations`.
         """
         code = self._codes.setdefault(label, len(self._codes))
         self.counts[label] = self.counts.get(label, 0) + 1
         self.total += 1
         self.tick = tick
-        self._rows.append(row, code, tick, propensity, self.total, records, weight)
-        if id and named is not None:
-            named.order = self.total
-            self._named.add(id, named)
+        self._rows.append(row, code, tick, propensity, self.total, n_records, weight)
+        if id and annotations is not None:
+            annotations.order = self.total
+            self._named.add(id, annotations)
             if len(self._named) > 2 * (len(self._rows) + len(self._unlabelled)) + _FEW:
                 self._named.retain_orders(self._orders_of_all_rows())
 
@@ -328,9 +329,7 @@ class LabelledRows:
     def find(self, id: str) -> tuple[AnnotatedRow, np.ndarray, Label | None] | None:
         """Return annotations, features (D,) and label of the row of record `id`.
 
-        Returns None if no row is stored.
-
-        The label is None if it was retracted.
+        Returns None if no row is stored. The label is None if it was retracted.
         """
         named = self._named.find(id)
         if named is not None and id in self._unlabelled:
@@ -338,15 +337,15 @@ class LabelledRows:
         found = self._rows.find_row(named.order) if named else None
         if named is None or found is None:
             return None
-        return named, found[0], self._label_of_code(found[1])
+        return named, found[0], self._label_of_class_index(found[1])
 
-    def newest_rows(self, most: int) -> tuple[list[str], list[Label], np.ndarray]:
+    def newest_rows(self, limit: int) -> tuple[list[str], list[Label], np.ndarray]:
         """Return ids, labels and features (n, D) of the newest rows with an id, newest first.
 
-        At most `most` rows are returned. The features are a copy.
+        At most `limit` rows are returned. The features are a copy.
         """
         rows, labels = self._rows.view(), list(self._codes)
-        named = [(id, row.order) for id, row in islice(self._named.newest(), most)]
+        named = [(id, row.order) for id, row in islice(self._named.newest(), limit)]
         orders = np.array([order for _, order in named], dtype=np.int64)
         places = np.searchsorted(rows.order, orders)
         there = places < len(rows)
@@ -355,8 +354,8 @@ class LabelledRows:
         ids = [id for (id, _), is_there in zip(named, there.tolist(), strict=True) if is_there]
         return ids, [labels[code] for code in rows.codes[kept].tolist()], rows.X[kept]
 
-    def _label_of_code(self, code: int) -> Label:
-        return list(self._codes)[code]
+    def _label_of_class_index(self, class_index: int) -> Label:
+        return list(self._codes)[class_index]
 
     def release_ids(self, ids: Iterable[str]) -> None:
         """Release these ids, which new records will use; the old rows remain without an id."""
@@ -366,11 +365,11 @@ class LabelledRows:
             for id in ids:
                 self._unlabelled.pop(id, None)
 
-    def correct_label(self, id: str, label: Label | None, tick: int, records: int) -> None:
+    def correct_label(self, id: str, label: Label | None, tick: int, n_records: int) -> None:
         """Replace the label of the row of `id`, which must exist; None retracts the label.
 
-        This counts as one more label learned, and `records` is the number of records queried
-        before. If a row with a retracted label is labelled again, the row becomes the newest.
+        This counts as one more label learned, at time `tick`, after `n_records` queried records. If
+        a row with a retracted label is labelled again, the row becomes the newest.
         """
         found = self.find(id)
         assert found is not None
@@ -379,13 +378,15 @@ class LabelledRows:
             assert label is not None
             known = self._unlabelled.pop(id)
             row = np.asarray(pad_missing_columns(row[None], self.n_features)[0])
-            self.append(row, label, tick, known.propensity, records, known.weight, id, named)
+            self.append(row, label, tick, known.propensity, n_records, known.weight, id, named)
             return
         self.counts[before] -= 1
         self.total += 1
         self.tick = tick
         if label is None:
-            self._unlabelled[id] = _Unlabelled(row, *self._rows.propensity_and_weight(named.order))
+            self._unlabelled[id] = _RetractedRow(
+                row, *self._rows.propensity_and_weight(named.order)
+            )
             self._rows.drop_row(named.order)
             named.votes, named.guess = [], None
             if len(self._unlabelled) > self.working_set.size:
@@ -414,28 +415,28 @@ class LabelledRows:
             )
         return True
 
-    def first_order_after(self, records: int) -> int:
-        """Return the sequence number of the first label after `records` records were queried."""
+    def first_label_after(self, n_records: int) -> int:
+        """Return the sequence number of the first label after `n_records` records were queried."""
         rows = self._rows.view()
-        later = rows.order[np.searchsorted(rows.records, records, side="right") :]
+        later = rows.order[np.searchsorted(rows.records, n_records, side="right") :]
         return int(later[0]) if len(later) else self.total + 1
 
-    def n_records_at_label(self, order: int) -> int:
-        """Return the number of records queried when the label number `order` was learned.
+    def n_records_at_label(self, sequence: int) -> int:
+        """Return the number of records queried when the label number `sequence` was learned.
 
         If its row has been evicted, the number for the next stored row is returned; 0 without rows.
         """
         rows = self._rows.view()
-        later = rows.records[np.searchsorted(rows.order, order) :]
+        later = rows.records[np.searchsorted(rows.order, sequence) :]
         return int(later[0]) if len(later) else 0
 
-    def mark_drift(self, order: int) -> None:
-        """Mark that a drift began just before the label number `order`."""
-        self._suspected = order
+    def mark_drift(self, sequence: int) -> None:
+        """Mark that a drift began just before the label number `sequence`."""
+        self._suspected = sequence
 
     @property
     def has_suspected_drift(self) -> bool:
-        """Whether a drift is marked, so that `drop_rows_before_drift` would drop older rows."""
+        """Whether the start of a drift is marked, and older rows are not dropped yet."""
         return self._suspected is not None
 
     def drop_rows_before_drift(self) -> bool:
@@ -450,7 +451,11 @@ class LabelledRows:
         later = slice(int(np.searchsorted(rows.order, self._suspected)), None)
         codes, propensity = rows.codes[later], rows.propensity[later]
         if (
-            len(_distinct_codes(codes, self.working_set.training_weights(len(codes), propensity)))
+            len(
+                _distinct_class_indices(
+                    codes, self.working_set.training_weights(len(codes), propensity)
+                )
+            )
             < 2
         ):
             return False
@@ -466,13 +471,13 @@ class LabelledRows:
         """Set the number of features to `n_features`; stored rows get NaN in new columns."""
         self._rows.widen_rows(n_features)
 
-    def training_sample(self, since: int = 0) -> Sample:
+    def training_sample(self, n_excluded: int = 0) -> TrainingSample:
         """Return the training sample: rows, labels and weights of the working set.
 
-        The first `since` labels learned are left out.
+        Rows of the first `n_excluded` labels learned are excluded.
         """
         rows = self._rows.view()
-        later = slice(int(np.searchsorted(rows.order, since, side="right")), None)
+        later = slice(int(np.searchsorted(rows.order, n_excluded, side="right")), None)
         codes, given = rows.codes[later], rows.weight[later]
         weight = self.working_set.training_weights(len(codes), rows.propensity[later])
         if (given != 1).any():
@@ -481,12 +486,12 @@ class LabelledRows:
             trust = self.trust(rows.order[later])
             weight = trust if weight is None else weight * trust
         known = labels_to_array(self.counts)
-        classes = known[_distinct_codes(codes, weight)]
-        return Sample(X=rows.X[later], y=known[codes], weight=weight, classes=classes)
+        classes = known[_distinct_class_indices(codes, weight)]
+        return TrainingSample(X=rows.X[later], y=known[codes], weight=weight, classes=classes)
 
     @property
     def n_evicted(self) -> int:
-        """Number of labels learned before that of the oldest stored row."""
+        """Number of labels learned before the label of the oldest stored row."""
         order = self._rows.view().order
         return int(order[0]) - 1 if len(order) else self.total
 
@@ -521,7 +526,7 @@ class LabelledRows:
         self._rows.resume(state["kept"], arrays)
         self._named.resume(state["named"])
         self._unlabelled = {
-            id: _Unlabelled(x.copy(), *known)
+            id: _RetractedRow(x.copy(), *known)
             for id, x, known in zip(
                 state["unlabelled"],
                 arrays["unlabelled.X"],
@@ -531,7 +536,7 @@ class LabelledRows:
         }
 
 
-def _distinct_codes(codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+def _distinct_class_indices(codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     """Return the distinct class indices among rows of positive weight, ascending.
 
     The weight of the oldest rows may underflow to 0: training excludes these rows.

@@ -33,8 +33,8 @@ from streamboost.evaluation.evaluation import Evaluation
 from streamboost.evaluation.sufficient_stats import UnlabelledSums
 from streamboost.features import Features
 from streamboost.features.layout import Values
-from streamboost.learner.annotators import Annotators, confident_label
-from streamboost.learner.changes import Change, Changes
+from streamboost.learner.annotators import AnnotatorStatistics, confident_label
+from streamboost.learner.changes import ChangeHistory, DetectedChange
 from streamboost.learner.drift import DriftMonitor
 from streamboost.learner.estimators import (
     Trainable,
@@ -59,7 +59,7 @@ from streamboost.learner.working_set import WorkingSet
 from streamboost.predictions import (
     Scored,
     committee_predictions,
-    fill_probabilities,
+    fill_missing_probabilities,
     label_probabilities,
     rename_classes,
     score_by_class_shares,
@@ -140,7 +140,7 @@ class StreamLearner:
     n_features
         D, the number of features; None before the first records.
     trainer
-        Runs the trainings: has the running training, pauses trainings, retrains on demand.
+        Runs the trainings: reports the running training, pauses trainings, retrains on demand.
     evaluator
         Estimates the quality of predictions from the requested labels.
     annotators
@@ -205,8 +205,8 @@ class StreamLearner:
         self._query_controller = QueryController(
             self.query_config, asking, self._rows, self._stacking
         )
-        self.changes = Changes()
-        self.annotators = Annotators()
+        self.changes = ChangeHistory()
+        self.annotators = AnnotatorStatistics()
         self._label_quality = LabelQuality(self._rows, self.annotators)
         if self.query_config.relabel:
             self._rows.trust = self._label_quality.training_weights
@@ -250,7 +250,7 @@ class StreamLearner:
 
     @property
     def classes(self) -> list[Label]:
-        """The labels of the records learned so far, without duplicates, in order of appearance."""
+        """The distinct labels of the records learned so far, in order of appearance."""
         return list(self._rows.class_counts)
 
     @property
@@ -314,7 +314,7 @@ class StreamLearner:
     def columns(self, fields: Sequence[str]) -> list[str]:
         """Return the names (D,) of the columns of a row: lagged labels, then features.
 
-        Without `features`, the names of the other columns are `fields`.
+        If the learner has no `features`, the columns after the lagged labels are called `fields`.
         """
         own = fields if self.features is None else self.features.names
         return [*(f"the label {k + 1} before" for k in range(self._lags.n)), *own]
@@ -337,7 +337,7 @@ class StreamLearner:
         Keep the row of a record: use the same row to score, to query and, when the label arrives,
         to learn.
         """
-        return np.hstack([self._lags.make_rows(len(X)), X]) if self._lags.n else X
+        return np.hstack([self._lags.make_lag_rows(len(X)), X]) if self._lags.n else X
 
     def _require_features(self) -> Features:
         if self.features is None:
@@ -352,7 +352,7 @@ class StreamLearner:
         return self.score_rows(self._validated_rows(X))
 
     def score_rows(self, rows: np.ndarray) -> Scored:
-        """Do the same as `score` without validation, for rows that `encode_records` returned."""
+        """Return predictions for `rows` that `encode_records` returned, without validation."""
         if self.committee is None:
             return score_by_class_shares(self._rows.class_counts, len(rows))
         scored = self.evaluator.calibrate_probabilities(self._stacking.score(self.committee, rows))
@@ -415,8 +415,8 @@ class StreamLearner:
         """Cache the experts' predictions of the records `ids` until their labels arrive.
 
         `query` calls this. If a record is not in the cache, its label updates the expert weights
-        with predictions made when the label arrives. These may be better than the predictions on
-        arrival.
+        with predictions made when the label arrives. Later predictions may be better than the
+        predictions on arrival.
         """
         self._stacking.cache_predictions(ids, scored)
 
@@ -429,8 +429,9 @@ class StreamLearner:
 
         `scored` are this learner's predictions. `evaluated` are predictions of another system for
         the same records: then `evaluation` and the requests are about these, and the learner's own
-        are `Report.committee_alone`. Probabilities of NaN mean that a record has only a label, or,
-        with the label None, no prediction. None: the learner's predictions are evaluated.
+        are `Report.committee_alone`. If a record's probabilities are NaN, the other system
+        predicted only a label, or nothing if the label is None. None: the learner's predictions are
+        evaluated.
         """
         rows = self._validated_rows(X)
         ids = as_ids(ids, len(rows))
@@ -446,7 +447,7 @@ class StreamLearner:
         )
         if evaluated is None:
             asked = self._query_controller.query_records(ids, rows, own, self.committee)
-            self.evaluator.add_predictions(ids, scored, asked, self._labels_by_committee(scored))
+            self.evaluator.add_predictions(ids, scored, asked, self._committee_labels(scored))
             return asked
         evaluated = self._fill_evaluated(evaluated, scored)
         asked = self._query_controller.query_records(
@@ -460,12 +461,13 @@ class StreamLearner:
         has_label = np.array([label is not None for label in evaluated.labels], dtype=bool)
         if np.isnan(evaluated.probabilities[has_label]).any():
             self.evaluation.has_probabilities = False
-        return fill_probabilities(evaluated, scored)
+        return fill_missing_probabilities(evaluated, scored)
 
-    def _labels_by_committee(self, scored: Scored) -> np.ndarray:
+    def _committee_labels(self, scored: Scored) -> np.ndarray:
         """Return the labels (n,) that the committee predicts without other experts.
 
-        If `scored` has no scores of the committee, the predicted labels of the stack are returned.
+        If `scored` has no scores of the committee, the labels predicted by all experts are
+        returned.
         """
         committee = self.committee
         if committee is None or scored.scores is None or scored.version != committee.version:
@@ -635,10 +637,8 @@ class StreamLearner:
     ) -> tuple[Training, ...]:
         """Learn one label that was not requested, as `learn` does, but without validation.
 
-        Returns the trainings that were started.
-
-        `row` float32 (D,) is the result of `encode_arrivals` for `values`. `label` has the type
-        of the other labels, and `weight` is positive.
+        `row` float32 (D,) is the result of `encode_arrivals` for `values`. `label` has the type of
+        the other labels, and `weight` is positive. Returns the trainings that were started.
         """
         self._query_controller.exclude_records([id])
         self.evaluator.add_labels([id], [label])
@@ -652,28 +652,36 @@ class StreamLearner:
         values: Values,
         weight: float,
         tick: int = 0,
-        chance: float = math.nan,
-        guess: Label | None = None,
-        named: AnnotatedRow | None = None,
+        propensity: float = math.nan,
+        predicted: Label | None = None,
+        annotations: AnnotatedRow | None = None,
     ) -> tuple[Training, ...]:
         """Learn the first label of a record; the arguments are described in `learn`.
 
-        `guess` is the label predicted on arrival, and `named` has the annotations of the row.
+        `predicted` is the label predicted on arrival; None: it is predicted now if needed.
+        `annotations` are the votes and predictions to store for the record; None: none.
         """
         uses_errors = self._drift.uses_errors and self.committee is not None
-        if uses_errors and guess is None:
-            guess = self.predict(row[None])[0]
-        trust = 1.0 if named is None else self.label_probability(named, label)
+        if uses_errors and predicted is None:
+            predicted = self.predict(row[None])[0]
+        trust = 1.0 if annotations is None else self.label_probability(annotations, label)
         row = self._update_stack_and_features(id, row, label, values, weight * trust)
         kept = id if self.on_conflict is not None else ""
         self._rows.append(
-            row, label, tick, chance, self._query_controller.n_records, weight, kept, named
+            row,
+            label,
+            tick,
+            propensity,
+            self._query_controller.n_records,
+            weight,
+            kept,
+            annotations,
         )
-        if named is not None:
-            self.annotators.observe(named)
+        if annotations is not None:
+            self.annotators.observe(annotations)
         if uses_errors:
-            assert guess is not None
-            self._drift.observe_error(guess, label, self._rows)
+            assert predicted is not None
+            self._drift.observe_error(predicted, label, self._rows)
         self._lags.add(label)
         started = self.trainer.on_label(row, label)
         if started and self._stacking.vector is not None:
@@ -681,13 +689,15 @@ class StreamLearner:
             self._stacking.train_expert_of_vector_fields(sample.X, sample.y, sample.weight)
         if (young := self._stacking.young) is not None:
             rows = self._rows
-            if (since := young.pop_change()) is not None:
+            if (since := young.pop_detected_change()) is not None:
                 n = self._query_controller.n_records
-                self.changes.add(Change(n, rows.total, rows.n_records_at_label(since + 1), since))
-            young.add_if_due(
+                self.changes.add(
+                    DetectedChange(n, rows.total, rows.n_records_at_label(since + 1), since)
+                )
+            young.add_committee_if_due(
                 rows.total, rows.total / max(self._query_controller.n_records, rows.total)
             )
-            if started or young.predicts:
+            if started or young.are_used_in_predictions:
                 self._train_recent_committees(young)
         return started
 
@@ -695,7 +705,7 @@ class StreamLearner:
         """Train each recent committee that has enough new labels since its last training."""
         young.drop_created_before(self._rows.n_evicted)
         n_estimators = min(self.estimator.get_params().get("n_estimators") or ROUNDS, ROUNDS)
-        for member in young.due_for_training():
+        for member in young.committees_due_for_training():
             sample = self._rows.training_sample(member.order)
             if len(sample.classes) > 1:
                 committee = adapt_to_size(self.estimator, len(sample.X)).train(
@@ -730,7 +740,7 @@ class StreamLearner:
         )
 
     def _find_second_labels(self, ids: Sequence[str], positions: Sequence[int]) -> set[int]:
-        """Return those `positions` in `ids` whose record has a row or an earlier position."""
+        """Return the `positions` in `ids` whose record has a stored row or an earlier position."""
         if self.on_conflict is None:
             return set()
         again, seen = set(), set()
@@ -925,7 +935,7 @@ class StreamLearner:
         restored
             Vote histories with the restored classes, by record id.
         now
-            Maps a class to its current name; None: the class was dropped.
+            Function that maps a class to its current name, or to None if the class was dropped.
         """
         classes = {label: now(label) for label in self._renamed}
         self._renamed = {label: into for label, into in classes.items() if into != label}
@@ -1044,10 +1054,10 @@ class StreamLearner:
         if n_features == self.n_features:
             return
         self.widen_rows(n_features)
-        self._stacking.update_fields()
+        self._stacking.add_vector_expert_if_due()
         lags = list(range(self._lags.n))
-        columns = lags + [self._lags.n + column for column in self.features.categorical]
-        if columns == self._categorical_columns or not self.features.categorical:
+        columns = lags + [self._lags.n + column for column in self.features.categorical_columns]
+        if columns == self._categorical_columns or not self.features.categorical_columns:
             return
         if "categorical_features" not in self.estimator.get_params():
             self.n_features = None  # so that a caller that continues gets the error again
@@ -1162,7 +1172,10 @@ class StreamLearner:
         arrays: Mapping[str, np.ndarray],
         encoders: SentenceEncoders | None,
     ) -> "StreamLearner":
-        """Create an untrained learner with the settings of the snapshot: `about` and `arrays`."""
+        """Create an untrained learner with the settings of a snapshot.
+
+        `about` is the snapshot's JSON part, and `arrays` are its arrays.
+        """
         features = None
         if (fields := about.get("features")) is not None:
             features = Features.restore(fields, select_prefix(arrays, "features."), encoders)
@@ -1195,7 +1208,7 @@ class StreamLearner:
         self.trainer.resume(about["trainer"], select_prefix(arrays, "trainer."))
 
     def export_scoring_state(self) -> Arrays:
-        """Export the read-only state for `load_scoring_state` in scorers that do not learn.
+        """Export the read-only state for `load_scoring_state` in processes that do not learn.
 
         Large tables are split into parts that rarely change at the same time: the committee with
         its temperature, the feature tables, the experts, each young committee and the label counts.

@@ -126,6 +126,10 @@ def _train_in_rounds(
     evaluated: float,
     rng: np.random.Generator,
 ) -> Iterator[PoolResult]:
+    """Yield a `PoolResult` after each training.
+
+    `label_counts` are `first`, `each` and `most` of `learn_from_pool`.
+    """
     first, each, most = label_counts
     known, labels = _buy_labels_of_rows(
         ask_for_labels, rng.permutation(len(rows))[:first], None, None

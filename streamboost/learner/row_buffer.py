@@ -63,8 +63,8 @@ class RowBlock:
 
     There are at most `bound` rows, and one more between an append and the eviction that follows.
     The capacity is at most twice `bound`. A row dropped from the middle leaves a hole. Holes are
-    closed when the array is full or the rows are read, so that a row costs amortized O(D), and
-    training reads contiguous arrays.
+    closed when the array is full or the rows are read. So a row costs amortized O(D), and training
+    reads contiguous arrays.
     """
 
     def __init__(self, bound: int, n_features: int) -> None:
@@ -91,11 +91,11 @@ class RowBlock:
     def append(
         self,
         row: np.ndarray,
-        code: int,
+        class_index: int,
         tick: int,
         propensity: float,
-        order: int,
-        records: int,
+        sequence: int,
+        n_records: int,
         weight: float,
     ) -> None:
         """Add one row (D,) with the values described in `RowBuffer`."""
@@ -103,11 +103,11 @@ class RowBlock:
             self._reserve_space_for_row()
         rows, place = self._rows, self._stop
         rows.X[place] = row
-        rows.codes[place] = code
+        rows.codes[place] = class_index
         rows.ticks[place] = tick
         rows.propensity[place] = propensity
-        rows.order[place] = order
-        rows.records[place] = records
+        rows.order[place] = sequence
+        rows.records[place] = n_records
         rows.weight[place] = weight
         self._held[place] = True
         self._stop += 1
@@ -117,30 +117,30 @@ class RowBlock:
         """Drop the row with the oldest label."""
         self._drop_row_at_index(self._start)
 
-    def drop_row(self, order: int) -> None:
-        """Drop the row with sequence number `order`, which must exist."""
-        self._drop_row_at_index(self._index_of_row(order))
+    def drop_row(self, sequence: int) -> None:
+        """Drop the row with sequence number `sequence`, which must exist."""
+        self._drop_row_at_index(self._index_of_row(sequence))
 
-    def _index_of_row(self, order: int) -> int:
-        """Return the index of the first row with sequence number `order` or more."""
+    def _index_of_row(self, sequence: int) -> int:
+        """Return the index of the first row with sequence number `sequence` or more."""
         orders = self._rows.order[self._start : self._stop]
-        return self._start + int(np.searchsorted(orders, order))
+        return self._start + int(np.searchsorted(orders, sequence))
 
-    def find_row(self, order: int) -> tuple[np.ndarray, int] | None:
-        """Return features (D,) and class index of the row with sequence number `order`, or None."""
-        place = self._index_of_row(order)
-        if place == self._stop or not self._held[place] or self._rows.order[place] != order:
+    def find_row(self, sequence: int) -> tuple[np.ndarray, int] | None:
+        """Return features (D,) and class index of the row with number `sequence`, or None."""
+        place = self._index_of_row(sequence)
+        if place == self._stop or not self._held[place] or self._rows.order[place] != sequence:
             return None
         return self._rows.X[place].copy(), int(self._rows.codes[place])
 
-    def propensity_and_weight(self, order: int) -> tuple[float, float]:
-        """Return propensity and weight of the row with number `order`, which must exist."""
-        place = self._index_of_row(order)
+    def propensity_and_weight(self, sequence: int) -> tuple[float, float]:
+        """Return propensity and weight of the row with number `sequence`, which must exist."""
+        place = self._index_of_row(sequence)
         return float(self._rows.propensity[place]), float(self._rows.weight[place])
 
-    def set_class_index(self, order: int, code: int) -> None:
-        """Set the class index of the row with sequence number `order`, which must exist."""
-        self._rows.codes[self._index_of_row(order)] = code
+    def set_class_index(self, sequence: int, class_index: int) -> None:
+        """Set the class index of the row with sequence number `sequence`, which must exist."""
+        self._rows.codes[self._index_of_row(sequence)] = class_index
 
     def _drop_row_at_index(self, index: int) -> None:
         self._held[index] = False
@@ -216,53 +216,53 @@ class SlidingRows:
     def append(
         self,
         row: np.ndarray,
-        code: int,
+        class_index: int,
         tick: int,
         propensity: float,
-        order: int,
-        records: int,
+        sequence: int,
+        n_records: int,
         weight: float = 1.0,
     ) -> None:
         """Add one row (D,) with the values described in `RowBuffer`, and evict excess rows."""
-        self._block.append(row, code, tick, propensity, order, records, weight)
-        self._evict_excess_rows(code, tick, order)
+        self._block.append(row, class_index, tick, propensity, sequence, n_records, weight)
+        self._evict_excess_rows(class_index, tick, sequence)
 
-    def _evict_excess_rows(self, code: int, tick: int, order: int) -> None:
+    def _evict_excess_rows(self, class_index: int, tick: int, sequence: int) -> None:
         """Evict rows after an append if there are too many, or if some are too old.
 
-        The new row, with `code`, `tick` and `order`, may be evicted, too.
+        `class_index`, `tick` and `sequence` describe the new row, which may be evicted, too.
         """
         if len(self._block) > self._size:
             self._block.drop_oldest()
 
-    def find_row(self, order: int) -> tuple[np.ndarray, int] | None:
-        """Return features (D,) and class index of the row with sequence number `order`, or None."""
-        return self._block.find_row(order)
+    def find_row(self, sequence: int) -> tuple[np.ndarray, int] | None:
+        """Return features (D,) and class index of the row with number `sequence`, or None."""
+        return self._block.find_row(sequence)
 
-    def propensity_and_weight(self, order: int) -> tuple[float, float]:
-        """Return propensity and weight of the row with number `order`, which must exist."""
-        return self._block.propensity_and_weight(order)
+    def propensity_and_weight(self, sequence: int) -> tuple[float, float]:
+        """Return propensity and weight of the row with number `sequence`, which must exist."""
+        return self._block.propensity_and_weight(sequence)
 
-    def set_class_index(self, order: int, code: int) -> None:
-        """Set the class index of the row with sequence number `order`, which must exist."""
-        self._block.set_class_index(order, code)
+    def set_class_index(self, sequence: int, class_index: int) -> None:
+        """Set the class index of the row with sequence number `sequence`, which must exist."""
+        self._block.set_class_index(sequence, class_index)
 
-    def drop_row(self, order: int) -> None:
-        """Drop the row with sequence number `order`, which must exist."""
-        self._block.drop_row(order)
+    def drop_row(self, sequence: int) -> None:
+        """Drop the row with sequence number `sequence`, which must exist."""
+        self._block.drop_row(sequence)
 
-    def recode_or_drop_class(self, code: int, into: int | None) -> None:
-        """Change the class index of all rows of class `code` to `into`; None drops the rows."""
+    def recode_or_drop_class(self, class_index: int, into: int | None) -> None:
+        """Change the class of all rows of class `class_index` to `into`; None drops the rows."""
         rows = self.view()
-        for order in rows.order[rows.codes == code].tolist():
+        for order in rows.order[rows.codes == class_index].tolist():
             if into is None:
                 self.drop_row(order)
             else:
                 self._block.set_class_index(order, into)
 
-    def drop_rows_before(self, before: int) -> None:
-        """Drop all rows with a sequence number below `before`."""
-        for _ in range(int(np.searchsorted(self.view().order, before))):
+    def drop_rows_before(self, sequence: int) -> None:
+        """Drop all rows with a sequence number below `sequence`."""
+        for _ in range(int(np.searchsorted(self.view().order, sequence))):
             self._block.drop_oldest()
 
     def widen_rows(self, n_features: int) -> None:
@@ -289,8 +289,8 @@ class TimeRows(SlidingRows):
         super().__init__(size)
         self._span = floor(1000 * seconds)
 
-    def _evict_excess_rows(self, code: int, tick: int, order: int) -> None:
-        super()._evict_excess_rows(code, tick, order)
+    def _evict_excess_rows(self, class_index: int, tick: int, sequence: int) -> None:
+        super()._evict_excess_rows(class_index, tick, sequence)
         while self._block.oldest_tick < tick - self._span:
             self._block.drop_oldest()
 
@@ -307,40 +307,40 @@ class BalancedRows(SlidingRows):
         super().__init__(size)
         self._orders: dict[int, deque[int]] = {}  # of the rows of each class
 
-    def _evict_excess_rows(self, code: int, tick: int, order: int) -> None:
-        self._orders.setdefault(code, deque()).append(order)
+    def _evict_excess_rows(self, class_index: int, tick: int, sequence: int) -> None:
+        self._orders.setdefault(class_index, deque()).append(sequence)
         if len(self._block) > self._size:
             largest = max(self._orders, key=self._class_eviction_priority)
             self._block.drop_row(self._orders[largest].popleft())
             if not self._orders[largest]:
                 del self._orders[largest]
 
-    def _class_eviction_priority(self, code: int) -> tuple[int, int]:
+    def _class_eviction_priority(self, class_index: int) -> tuple[int, int]:
         """Return a sort key; the class with the largest key evicts its oldest row next.
 
         A class with more rows has a larger key; among equals, the class with the oldest row.
         """
-        orders = self._orders[code]
+        orders = self._orders[class_index]
         return len(orders), -orders[0]
 
-    def set_class_index(self, order: int, code: int) -> None:
-        """Set the class index of the row with sequence number `order`, which must exist."""
-        super().set_class_index(order, code)
+    def set_class_index(self, sequence: int, class_index: int) -> None:
+        """Set the class index of the row with sequence number `sequence`, which must exist."""
+        super().set_class_index(sequence, class_index)
         self._rebuild_class_orders()
 
-    def recode_or_drop_class(self, code: int, into: int | None) -> None:
-        """Change the class index of all rows of class `code` to `into`; None drops the rows."""
-        super().recode_or_drop_class(code, into)
+    def recode_or_drop_class(self, class_index: int, into: int | None) -> None:
+        """Change the class of all rows of class `class_index` to `into`; None drops the rows."""
+        super().recode_or_drop_class(class_index, into)
         self._rebuild_class_orders()
 
-    def drop_row(self, order: int) -> None:
-        """Drop the row with sequence number `order`, which must exist."""
-        super().drop_row(order)
+    def drop_row(self, sequence: int) -> None:
+        """Drop the row with sequence number `sequence`, which must exist."""
+        super().drop_row(sequence)
         self._rebuild_class_orders()
 
-    def drop_rows_before(self, before: int) -> None:
-        """Drop all rows with a sequence number below `before`."""
-        super().drop_rows_before(before)
+    def drop_rows_before(self, sequence: int) -> None:
+        """Drop all rows with a sequence number below `sequence`."""
+        super().drop_rows_before(sequence)
         self._rebuild_class_orders()
 
     def _rebuild_class_orders(self) -> None:
@@ -369,25 +369,25 @@ class ReservoirRows(SlidingRows):
         self._seen = 0
         self._orders: list[int] = []  # sequence number of the row in each place
 
-    def _evict_excess_rows(self, code: int, tick: int, order: int) -> None:
+    def _evict_excess_rows(self, class_index: int, tick: int, sequence: int) -> None:
         self._seen += 1
         if len(self._orders) < self._size:
-            self._orders.append(order)
+            self._orders.append(sequence)
             return
         place = int(self._rng.integers(self._seen))
         if place < self._size:
-            order, self._orders[place] = self._orders[place], order
-        self._block.drop_row(order)
+            sequence, self._orders[place] = self._orders[place], sequence
+        self._block.drop_row(sequence)
 
-    def drop_row(self, order: int) -> None:
-        """Drop the row with sequence number `order`, which must exist."""
-        super().drop_row(order)
-        self._orders.remove(order)
+    def drop_row(self, sequence: int) -> None:
+        """Drop the row with sequence number `sequence`, which must exist."""
+        super().drop_row(sequence)
+        self._orders.remove(sequence)
 
-    def drop_rows_before(self, before: int) -> None:
-        """Drop all rows with a sequence number below `before`."""
-        super().drop_rows_before(before)
-        self._orders = [order for order in self._orders if order >= before]
+    def drop_rows_before(self, sequence: int) -> None:
+        """Drop all rows with a sequence number below `sequence`."""
+        super().drop_rows_before(sequence)
+        self._orders = [order for order in self._orders if order >= sequence]
         self._seen = len(self._orders)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:

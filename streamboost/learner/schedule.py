@@ -54,7 +54,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """Times of the last retraining and of the last training of any kind, in labels and ticks.
+    """Times of the last retraining and of the last training, in numbers of labels and in ticks.
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ class Schedule:
 
     @property
     def correction_settings(self) -> CorrectionSettings:
-        """Settings of the stumps that correct the committee, with the `correction_` parameters."""
+        """Settings of the stumps that correct the committee: the three `correction_` parameters."""
         return CorrectionSettings(
             self.correction_rounds, self.correction_rows, self.correction_half_life
         )

@@ -17,7 +17,7 @@ import numpy as np
 from streamboost.checks import Label, labels_to_array
 from streamboost.errors import DataError
 from streamboost.learner.estimators import Trainable, adapt_to_size, default_estimator
-from streamboost.learner.labelled_rows import LabelledRows, Sample
+from streamboost.learner.labelled_rows import LabelledRows, TrainingSample
 from streamboost.learner.schedule import Kind, Schedule, Training, TrainingProgress
 from streamboost.predictions import predict_labels
 from streamboost.storage import Arrays, pack_json, select_prefix, unpack_json
@@ -175,8 +175,8 @@ def _run_job(
         future.set_exception(error)
 
 
-class TrainingSample(Protocol):
-    """Interface of labelled rows: a `Sample` or a `HoldoutBuffer`."""
+class FeaturesAndLabels(Protocol):
+    """Interface of labelled rows: features `X` and labels `y`."""
 
     @property
     def X(self) -> np.ndarray:  # noqa: N802
@@ -187,7 +187,7 @@ class TrainingSample(Protocol):
         """Labels (n,)."""
 
 
-def holdout_error(committee: "Committee", rows: TrainingSample) -> float:
+def holdout_error(committee: "Committee", rows: FeaturesAndLabels) -> float:
     """Return the share of `rows` whose label `committee` does not predict.
 
     Pass rows that arrived after the committee's training: on its own rows the error is too low.
@@ -196,19 +196,19 @@ def holdout_error(committee: "Committee", rows: TrainingSample) -> float:
 
 
 class HoldoutBuffer:
-    """Stores the first `most` labelled rows after a training starts, to evaluate its committee."""
+    """Stores the first `capacity` rows after a training starts, to evaluate its committee."""
 
     def __init__(
-        self, most: int, rows: Iterable[np.ndarray] = (), labels: Iterable[Label] = ()
+        self, capacity: int, rows: Iterable[np.ndarray] = (), labels: Iterable[Label] = ()
     ) -> None:
-        self.most = most
+        self.capacity = capacity
         self._rows = list(rows)
         self._labels = list(labels)
 
     @property
     def is_full(self) -> bool:
-        """Whether the buffer holds `most` labels."""
-        return len(self._labels) >= self.most
+        """Whether the buffer holds `capacity` rows."""
+        return len(self._labels) >= self.capacity
 
     @property
     def X(self) -> np.ndarray:  # noqa: N802
@@ -241,9 +241,9 @@ class HoldoutBuffer:
         return list(self._labels), {"X": self.X}
 
     @classmethod
-    def from_state(cls, most: int, labels: Sequence[Label], arrays: Arrays) -> "HoldoutBuffer":
+    def from_state(cls, capacity: int, labels: Sequence[Label], arrays: Arrays) -> "HoldoutBuffer":
         """Return the buffer from the result of `state`."""
-        return cls(most, arrays["X"], labels)
+        return cls(capacity, arrays["X"], labels)
 
 
 @dataclass(slots=True)
@@ -265,7 +265,7 @@ class PendingTraining:
         arrays = {f"holdout.{name}": array for name, array in rows.items()}
         arrays |= {f"job.{name}": array for name, array in inputs.items()}
         arrays |= committee_to_arrays("challenger.", self.challenger)
-        return {"job": job, "labels": labels, "most": self.holdout.most}, arrays
+        return {"job": job, "labels": labels, "most": self.holdout.capacity}, arrays
 
     @classmethod
     def from_state(cls, about: dict[str, Any], arrays: Arrays) -> "PendingTraining":
@@ -324,7 +324,7 @@ class Trainer:
 
     @property
     def running_training(self) -> Training | None:
-        """The training in a thread, until `StreamLearner.deploy` gets its committee; None: none."""
+        """The training in a thread, until `StreamLearner.deploy` gets its committee; or None."""
         job = self._pending.job if self._pending else None
         return job.training if job else None
 
@@ -388,13 +388,13 @@ class Trainer:
         """
         if self._pending is not None:
             self._pending.holdout.add(row, label)
-        elif self._is_idle:
+        elif self._is_no_training_due:
             return ()
         return self.start_due_training()
 
     @property
-    def _is_idle(self) -> bool:
-        """Whether no training can be due yet, whatever the newest label is."""
+    def _is_no_training_due(self) -> bool:
+        """Whether no training is due, as there are too few labels, no drift and no request."""
         is_idle = self._rows.total < self._idle_until and not self._retrain_requested
         return is_idle and not self._rows.has_suspected_drift
 
@@ -458,7 +458,7 @@ class Trainer:
         pending = self._pending
         if pending is None or pending.challenger is None:
             return
-        if self.champion is not None and pending.holdout.most:
+        if self.champion is not None and pending.holdout.capacity:
             if not pending.holdout.is_full:
                 return
             errors = [
@@ -483,7 +483,9 @@ class Trainer:
             return self._start_job(kind, sample, champion)
         return self._start_job("retrain" if kind == "extend" else kind, sample, None)
 
-    def _start_job(self, kind: Kind, sample: Sample, extended: "Committee | None") -> TrainingJob:
+    def _start_job(
+        self, kind: Kind, sample: TrainingSample, extended: "Committee | None"
+    ) -> TrainingJob:
         """Record a training on `sample` as started, and return its job.
 
         `extended` is the committee to extend; None: a training from scratch.
@@ -528,7 +530,7 @@ class Trainer:
             self._idle_until = self.schedule.min_labels_for_training(self._progress, rows.origin)
         return due
 
-    def _can_extend(self, committee: "Committee", sample: Sample) -> bool:
+    def _can_extend(self, committee: "Committee", sample: TrainingSample) -> bool:
         """Return whether `committee` can be extended on `sample`.
 
         The family and the number of columns must be equal, and no class may be new.

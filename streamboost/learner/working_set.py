@@ -110,9 +110,10 @@ class WorkingSet:
             )
 
     def _check_dependent_number(self, name: str, choice: str, value: str, expected: str) -> None:
-        """Raise ConfigurationError unless `name` is a number exactly if `choice` is `value`.
+        """Raise ConfigurationError if the setting `name` does not fit the setting `choice`.
 
-        All are names of settings but `value`. If `choice` has another value, `name` must be None.
+        If the setting `choice` has this `value`, the setting `name` must be a positive number, else
+        None. `expected` describes the number in the message.
         """
         number, chosen = getattr(self, name), getattr(self, choice)
         if chosen == value and not (number is not None and is_finite(number) and number > 0):

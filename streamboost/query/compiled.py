@@ -3,11 +3,11 @@
 from functools import cache
 from typing import Any
 
-__all__ = ["kernels"]
+__all__ = ["query_kernels"]
 
 
 @cache
-def kernels() -> Any:
+def query_kernels() -> Any:
     """Return the module `streamboost.kernels.query`, imported on first use."""
     from streamboost.kernels import query
 

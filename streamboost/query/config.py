@@ -38,8 +38,8 @@ class QueryConfig:
         label, so that every label also contributes to unbiased estimates. "quantile_filter" and
         "variable_uncertainty" select by threshold; with these, only audits contribute.
     budget
-        Share of the records whose label may be bought, in (0, 1], interpreted as the decimal
-        number that it is written as.
+        Share of the records whose label may be bought, in (0, 1]. A float is read as its decimal
+        notation: 0.1 is exactly 1/10.
     burst
         Requests over any n consecutive records stay within budget * n + burst.
     audit
@@ -95,7 +95,7 @@ class QueryConfig:
 
     @property
     def allows_late_requests(self) -> bool:
-        """Whether records may be requested later than in the call in which they arrive."""
+        """Whether a record may still be requested after the call of `query` in which it arrives."""
         return self.mode == "pool" or self.relabel > 0
 
     def __post_init__(self) -> None:
@@ -192,8 +192,8 @@ class QueryConfig:
     def compute_utility(self, evidence: np.ndarray) -> np.ndarray:
         """Return the utility (n,), in [0, 1], of a label for each of n records.
 
-        Records of higher utility are requested first. The content of `evidence` depends on
-        `required_input`: raw score margins (n,), probabilities (n, K), vote shares (n, K), or, for
+        Records of higher utility are requested first. `required_input` determines the content of
+        `evidence`: raw score margins (n,), probabilities (n, K), vote shares (n, K), or, for
         "nothing", any array with n rows.
         """
         return UTILITIES[self.strategy].measure(evidence)

@@ -64,8 +64,9 @@ class Pool(UtilityWindow):
         """Select the `n` records of highest utility, and exclude them from later requests.
 
         Returns the selected records, oldest first, or fewer if the pool has not enough. Ties are
-        broken at random. With `at_random`, all records are tied. The inclusion probability is the
-        selected share of the tied records, and 1 for records of higher utility.
+        broken at random. With `at_random`, utilities are ignored, as if all were tied. The
+        inclusion probability is the selected share of the tied records, and 1 for records of higher
+        utility.
         """
         order = self._indices_oldest_first()
         places = order[~self._excluded[order]]

@@ -98,11 +98,11 @@ class Querier:
         ids: Sequence[str],
         X: np.ndarray,
         utility: np.ndarray,
-        sure: np.ndarray | None = None,
+        confidence: np.ndarray | None = None,
         *,
-        cold: bool,
+        at_random: bool,
         vectors: np.ndarray | None = None,
-        by_rank_too: bool = True,
+        use_ranks: bool = True,
     ) -> Requests:
         """Decide which of the arriving records to request; return the requests.
 
@@ -115,14 +115,14 @@ class Querier:
         utility
             float64 (n,), the utility of each label, computed with the committee version of
             `rescore`.
-        sure
+        confidence
             float64 (n,), the probability of each predicted label; None if not available.
-        cold
+        at_random
             Whether to request at random or by `vectors`, because there are no useful utilities yet.
         vectors
             (n, d), the values of the records' vector fields; None without vector fields.
-        by_rank_too
-            Whether inclusion probabilities depend on the utility in addition to `sure`.
+        use_ranks
+            Whether inclusion probabilities depend on the utility in addition to `confidence`.
         """
         draws = self._draws.random(len(ids))  # one number per record, used or not
         if isinstance(self.budget, OnePerStratumSampler):
@@ -131,17 +131,21 @@ class Querier:
                 ids,
                 X,
                 utility,
-                sure,
+                confidence,
                 draws,
-                cold=cold,
+                at_random=at_random,
                 vectors=vectors,
-                by_rank_too=by_rank_too,
+                use_ranks=use_ranks,
             )
         requests = _RequestBuilder()
         if self._pool is not None:
-            self._select_from_pool(requests, self.budget, self._pool, ids, X, utility, cold=cold)
+            self._select_from_pool(
+                requests, self.budget, self._pool, ids, X, utility, at_random=at_random
+            )
             return requests.build()
-        self._select_by_selection_rule(requests, self.budget, ids, X, utility, draws, cold=cold)
+        self._select_by_selection_rule(
+            requests, self.budget, ids, X, utility, draws, at_random=at_random
+        )
         return requests.build()
 
     def _sample_by_probability(
@@ -150,12 +154,12 @@ class Querier:
         ids: Sequence[str],
         X: np.ndarray,
         utility: np.ndarray,
-        sure: np.ndarray | None,
+        confidence: np.ndarray | None,
         draws: np.ndarray,
         *,
-        cold: bool,
+        at_random: bool,
         vectors: np.ndarray | None,
-        by_rank_too: bool,
+        use_ranks: bool,
     ) -> Requests:
         """Return requests for a random sample of the arriving records.
 
@@ -163,13 +167,13 @@ class Querier:
         """
         by_rank = self.config.strategy != "random"
         density = np.ones(len(ids))
-        if by_rank and not cold and len(ids):
+        if by_rank and not at_random and len(ids):
             density = self._densities.relative_probabilities(
-                self._window.rank_batch(utility).ranks(), sure, by_rank_too
+                self._window.rank_batch(utility).ranks(), confidence, use_ranks
             )
         if by_rank:
             self._window.extend(X, utility)
-        if by_rank and cold and vectors is not None and self.config.budget_share < 1:
+        if by_rank and at_random and vectors is not None and self.config.budget_share < 1:
             chosen, inclusion_probabilities = self._sample_by_coverage(strata, vectors, draws)
         else:
             chosen, inclusion_probabilities = strata.sample(density, draws)
@@ -196,7 +200,7 @@ class Querier:
                 self._coverage.add_request(vector, strata.n_complete_strata)
         return chosen, inclusion_probabilities
 
-    def request_from_pool(self, n: int, *, cold: bool) -> Requests:
+    def request_from_pool(self, n: int, *, at_random: bool) -> Requests:
         """Request the `n` pool records of highest utility, or fewer if tokens do not suffice.
 
         Raises
@@ -211,7 +215,7 @@ class Querier:
             )
         check_integer("n, the requests of a round,", n)
         requests = _RequestBuilder()
-        self._request_pool_round(requests, self.budget, self._pool, n, cold=cold)
+        self._request_pool_round(requests, self.budget, self._pool, n, at_random=at_random)
         return requests.build()
 
     def _select_by_selection_rule(
@@ -223,14 +227,14 @@ class Querier:
         utility: np.ndarray,
         draws: np.ndarray,
         *,
-        cold: bool,
+        at_random: bool,
     ) -> None:
-        """Add requests for arriving records selected by the selection rule; if `cold`, at random.
+        """Add requests for arriving records, by the selection rule or, if `at_random`, at random.
 
         The arguments are those of `select_requests`; `draws` (n,) are uniform random numbers.
         """
         by_rank = self.config.strategy != "random"
-        selection = self._selection if by_rank and not cold else None
+        selection = self._selection if by_rank and not at_random else None
         if selection is not None:
             may, probability = selection.candidates_and_probability(utility, self._window, draws)
         else:
@@ -261,7 +265,7 @@ class Querier:
         X: np.ndarray,
         utility: np.ndarray,
         *,
-        cold: bool,
+        at_random: bool,
     ) -> None:
         """Add arriving records to the pool, and request pool records whenever a round is due.
 
@@ -275,7 +279,7 @@ class Querier:
             left = pool.admit(id, X[i], float(utility[i]))
             if pool.is_full and budget.n_affordable >= self.config.query_batch_size:
                 self._request_pool_round(
-                    requests, budget, pool, self.config.query_batch_size, cold=cold
+                    requests, budget, pool, self.config.query_batch_size, at_random=at_random
                 )
             if budget.is_audited:
                 budget.count_audited_record(is_new_request=left is not None)
@@ -284,14 +288,14 @@ class Querier:
                     requests.add(left.id, left.utility, chance, audit=True, selected=False)
 
     def _request_pool_round(
-        self, requests: _RequestBuilder, budget: TokenBudget, pool: Pool, n: int, *, cold: bool
+        self, requests: _RequestBuilder, budget: TokenBudget, pool: Pool, n: int, *, at_random: bool
     ) -> None:
         """Add requests for the pool records of highest utility.
 
         At most `n` are requested, and at most as many as the tokens allow.
         """
         n = min(n, budget.n_affordable)
-        chosen = pool.select_best(n, self._tie_rng, at_random=cold)
+        chosen = pool.select_best(n, self._tie_rng, at_random=at_random)
         budget.spend(len(chosen))
         for id, utility, p in chosen:
             requests.add(id, utility, budget.inclusion_probability(p), audit=False, selected=True)

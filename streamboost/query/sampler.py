@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.query.compiled import kernels
+from streamboost.query.compiled import query_kernels
 from streamboost.query.token_bucket import TokenBucket
 
 __all__ = ["OnePerStratumSampler", "SizeMeasure"]
@@ -47,7 +47,7 @@ class OnePerStratumSampler(TokenBucket):
 
         requests < S + 1 <= share * n
 
-    after n records, or share * n + `initial_credit` before record `expected`, where an initial
+    after n records, or share * n + `initial_credit` before record `stream_length`, where an initial
     credit is repaid. As at most `burst` - 1 tokens are kept, requests over any n records stay
     within share * n + burst.
 
@@ -55,8 +55,8 @@ class OnePerStratumSampler(TokenBucket):
     the second one's point is drawn outside of it; else the point is drawn inside more often. So
     both points are uniform, no record covers two, and each is requested with probability p.
 
-    A part `again` of the share is reserved for relabel requests. The reserve depends on the number
-    of records alone, and has at most half of the tokens that `burst` allows.
+    The part `relabel_share` of the tokens is reserved for relabel requests. The reserve depends on
+    the number of records alone, and has at most half of the tokens that `burst` allows.
 
     Let q be the share of the records to request at present: the tokens that a record earns, plus
     the saved tokens beyond `_SAVED` divided by max(50, 5 / share), and at most three times the
@@ -79,18 +79,19 @@ class OnePerStratumSampler(TokenBucket):
         burst: int,
         audit: Fraction,
         initial_credit: int = 0,
-        expected: int = 0,
-        again: Fraction = Fraction(0),
+        stream_length: int = 0,
+        relabel_share: Fraction = Fraction(0),
     ) -> None:
-        super().__init__(share, initial_credit, expected, again)
-        self._relabel_earned = int(self._relabel_share * self._unit)  # relabel reserve per record
+        super().__init__(share, initial_credit, stream_length, relabel_share)
+        # Relabel reserve per record, in units.
+        self._relabel_earned = int(self._relabels_per_record * self._unit)
         self._relabel_balance = 0  # unspent relabel reserve
         self._balance = initial_credit * self._unit  # all tokens earned
-        self._certain = share == 1 and not again
+        self._certain = share == 1 and not relabel_share
         self._audit = float(audit)
         self._floor = float(audit * share)
         self._horizon = max(_HORIZON, 5.0 / float(share))
-        self._max_relabel_balance = (burst - 2) // 2 * self._unit if again else 0
+        self._max_relabel_balance = (burst - 2) // 2 * self._unit if relabel_share else 0
         self._cap = float(burst - 2 - self._max_relabel_balance // self._unit)
         self._discarded = 0.0  # tokens discarded at the limit
         self._spent = 0.0  # S
@@ -108,12 +109,12 @@ class OnePerStratumSampler(TokenBucket):
         """Number of complete strata, each of which has one requested record."""
         return int(self._spent)
 
-    def count_external(self, records: int, requests: int, audits: int) -> None:
+    def count_external_records(self, records: int, requests: int, audits: int) -> None:
         """Count records and requests of other processes, which spend their own tokens.
 
         The records earn tokens for relabel requests in this budget.
         """
-        super().count_external(records, requests, audits)
+        super().count_external_records(records, requests, audits)
         self._balance += records * self._units_earned_per_record
         self._relabel_balance = min(
             self._relabel_balance + records * self._relabel_earned, self._max_relabel_balance
@@ -130,14 +131,17 @@ class OnePerStratumSampler(TokenBucket):
         self.again += n
         self.requests += n
 
-    def sample(self, density: np.ndarray, draws: np.ndarray) -> tuple[list[int], np.ndarray]:
+    def sample(
+        self, relative_probabilities: np.ndarray, draws: np.ndarray
+    ) -> tuple[list[int], np.ndarray]:
         """Select a random sample of n arriving records.
 
-        `density` (n,) are the relative inclusion probabilities, and `draws` (n,) are uniform random
-        numbers. Returns the indices of the selected records, and the inclusion probabilities (n,)
-        of all records.
+        `relative_probabilities` (n,) are the relative inclusion probabilities, and `draws` (n,) are
+        uniform random numbers. Returns the indices of the selected records, and the inclusion
+        probabilities (n,) of all records.
         """
-        asked, inclusion_probabilities = [], self._inclusion_probabilities(density.tolist())
+        relative = relative_probabilities.tolist()
+        asked, inclusion_probabilities = [], self._count_records_and_compute_probabilities(relative)
         for i, (p, draw) in enumerate(zip(inclusion_probabilities, draws.tolist(), strict=True)):
             if self._point is None:
                 self._point = self._spent + draw
@@ -148,12 +152,14 @@ class OnePerStratumSampler(TokenBucket):
                 asked.append(i)
         return asked, np.array(inclusion_probabilities, dtype=np.float64)
 
-    def _inclusion_probabilities(self, densities: list[float]) -> list[float]:
+    def _count_records_and_compute_probabilities(
+        self, relative_probabilities: list[float]
+    ) -> list[float]:
         """Count arriving records; return the inclusion probability of each.
 
-        `densities` are the relative inclusion probabilities. No inclusion probability depends on
-        the random draws, so all are computed before the draws, in one loop. Local variables make
-        this loop fast.
+        `relative_probabilities` are the records' relative inclusion probabilities. No inclusion
+        probability depends on the random draws, so all are computed before the draws, in one loop.
+        Local variables make this loop fast.
         """
         unit, relabel_earned, max_relabel_balance = (
             self._unit,
@@ -173,7 +179,7 @@ class OnePerStratumSampler(TokenBucket):
             for earned in (self._earned_at_first, self._earned_later)
         )
         expected, inclusion_probabilities = self._expected, []
-        for n, density in enumerate(densities, self.records):
+        for n, density in enumerate(relative_probabilities, self.records):
             earned, each, most = first if n < expected else later
             balance += earned
             relabel_balance += relabel_earned
@@ -202,7 +208,7 @@ class OnePerStratumSampler(TokenBucket):
             spent += p
             inclusion_probabilities.append(p)
         self._balance, self._relabel_balance, self._discarded = balance, relabel_balance, discarded
-        self.records += len(densities)
+        self.records += len(relative_probabilities)
         return inclusion_probabilities
 
     def _advance_and_check_selected(self, probability: float, draw: float) -> bool:
@@ -272,11 +278,11 @@ def _draw_point_in_next_stratum(
 class SizeMeasure:
     """Computes relative inclusion probabilities of records (the size measure of pps sampling).
 
-    The result is the mean of two parts, each with a mean of 1 over records. The first part depends
-    on the rank r of the utility, in [0, 1), by the density k (1 - r)^(k - 1). The second part is
-    the uncertainty sqrt(c (1 - c)) of a label predicted with probability c, divided by its mean
-    over about 500 records. Inclusion probabilities proportional to the uncertainty minimize the
-    variance of the estimated accuracy (Zrnic and Candès 2024).
+    The result is the mean of two parts, each with a mean of 1 over records. The first part is k (1
+    - r)^(k - 1), where r in [0, 1) is the rank of the utility (0 is highest), and k is 1 / `share`,
+    at most 8. The second part is the uncertainty sqrt(c (1 - c)) of a label predicted with
+    probability c, divided by its mean over about 500 records. Inclusion probabilities proportional
+    to the uncertainty minimize the variance of the estimated accuracy (Zrnic and Candès 2024).
     """
 
     def __init__(self, share: float) -> None:
@@ -285,27 +291,29 @@ class SizeMeasure:
         self._count = 0
 
     def relative_probabilities(
-        self, ranks: np.ndarray, sure: np.ndarray | None, by_rank_too: bool = True
+        self, ranks: np.ndarray, confidence: np.ndarray | None, use_ranks: bool = True
     ) -> np.ndarray:
         """Return the relative inclusion probabilities (n,) of n records, of mean about 1.
 
-        `ranks` (n, 2) are intervals (`RankedBatch.ranks`), and `sure` (n,) are the probabilities of
-        the predicted labels. If `sure` is None, the result depends on the ranks alone. Without
-        `by_rank_too`, it depends on the uncertainty alone.
+        `ranks` (n, 2) are intervals (`RankedBatch.ranks`), and `confidence` (n,) are the
+        probabilities of the predicted labels. If `confidence` is None, the result depends on the
+        ranks alone. Without `use_ranks`, it depends on the uncertainty alone.
         """
         low, high = ranks.T
         above = (1.0 - low) ** self._power - (1.0 - high) ** self._power
         by_rank = above / (high - low)
-        if sure is None:
+        if confidence is None:
             return np.asarray(by_rank)
-        by_doubt = self._divide_by_running_mean(np.sqrt(np.maximum(sure * (1.0 - sure), 0.0)))
-        share = _DOUBT if by_rank_too else 1.0
+        by_doubt = self._divide_by_running_mean(
+            np.sqrt(np.maximum(confidence * (1.0 - confidence), 0.0))
+        )
+        share = _DOUBT if use_ranks else 1.0
         return np.asarray(share * by_doubt + (1.0 - share) * by_rank)
 
     def _divide_by_running_mean(self, uncertainty: np.ndarray) -> np.ndarray:
         means = np.empty(len(uncertainty))
         if len(uncertainty):
-            self._count = kernels().update_running_mean(
+            self._count = query_kernels().update_running_mean(
                 uncertainty, self._mean, self._count, _NEWEST, means
             )
             self._mean = float(means[-1])

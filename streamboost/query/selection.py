@@ -120,15 +120,16 @@ class QuantileFilter:
         return range(len(draws)), probability
 
     def update(self, selected: bool) -> None:
-        """Do nothing: the budget counts the requests."""
+        """Do nothing, as the rule does not depend on earlier decisions."""
 
 
 class VariableUncertainty:
     """Variable uncertainty: a confidence threshold that falls with requests and rises in between.
 
-    A record of confidence c = 1 - utility is requested if c < t * e, where e is normal with mean 1
-    and deviation 1: with probability Phi(1 - c / t). A request lowers t by 1 %; no request raises t
-    by 1 %. The paper estimates recent spending; here the exact budget decides.
+    A record of confidence c = 1 - utility is requested if c < t e, where t is the threshold, and e
+    is normal with mean 1 and deviation 1. The probability is Phi(1 - c / t), where Phi is the
+    normal distribution function. A request lowers t by 1 %; no request raises t by 1 %. The paper
+    estimates recent spending; here the exact budget decides.
 
     References
     ----------
@@ -156,9 +157,9 @@ class VariableUncertainty:
 
 
 def make_selection_rule(name: str) -> SelectionRule | None:
-    """Return a new selection rule of this name; None for "probability".
+    """Return a new selection rule by its `name`; None for "probability".
 
-    With "probability", `OnePerStratumSampler` selects the records.
+    With "probability", `OnePerStratumSampler` selects the records instead.
     """
     if name == "quantile_filter":
         return QuantileFilter()

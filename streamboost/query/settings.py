@@ -24,7 +24,7 @@ def check_integer(setting: str, value: Any, *, at_least: int = 1, reason: str = 
 
 
 def check_choice(setting: str, value: Any, choices: Iterable[str]) -> None:
-    """Raise ConfigurationError, which names the `setting`, unless `value` is in `choices`."""
+    """Raise ConfigurationError with the name `setting` unless `value` is in `choices`."""
     names = list(choices)
     if value not in names:
         raise ConfigurationError(

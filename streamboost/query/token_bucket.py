@@ -53,9 +53,9 @@ class Ledger:
 class TokenBucket:
     """Base class of label budgets: tokens earned per record, and counts of requests.
 
-    Each record earns `share` tokens, and each request costs one. The first `expected` records repay
-    the `initial_credit` in equal parts. The part `again`, in [0, 1), of the share is reserved for
-    relabel requests.
+    Each record earns `share` tokens, and each request costs one. The first `stream_length` records
+    repay the `initial_credit` in equal parts. The part `relabel_share`, in [0, 1), of these tokens
+    is reserved for relabel requests.
 
     Attributes
     ----------
@@ -66,15 +66,15 @@ class TokenBucket:
     """
 
     def __init__(
-        self, share: Fraction, initial_credit: int, expected: int, again: Fraction
+        self, share: Fraction, initial_credit: int, stream_length: int, relabel_share: Fraction
     ) -> None:
-        repaid = Fraction(initial_credit, expected) if initial_credit else Fraction(0)
+        repaid = Fraction(initial_credit, stream_length) if initial_credit else Fraction(0)
         self.share = share
         self._least = share - repaid
-        self._relabel_share = again * share
-        self._expected = expected if initial_credit else 0
+        self._relabels_per_record = relabel_share * share
+        self._expected = stream_length if initial_credit else 0
         self._unit = (
-            share.denominator * repaid.denominator * self._relabel_share.denominator
+            share.denominator * repaid.denominator * self._relabels_per_record.denominator
         )  # number of units of a token
         self._earned_at_first = int(self._least * self._unit)
         self._earned_later = int(share * self._unit)
@@ -85,7 +85,7 @@ class TokenBucket:
         """Number of units that the next record earns; `_unit` units are one token."""
         return self._earned_at_first if self.records < self._expected else self._earned_later
 
-    def count_external(self, records: int, requests: int, audits: int) -> None:
+    def count_external_records(self, records: int, requests: int, audits: int) -> None:
         """Count records and requests of other processes, which spend their own tokens."""
         self.records += records
         self.requests += requests
@@ -102,10 +102,10 @@ class TokenBudget(TokenBucket):
     - requests <= share * n + burst in any n consecutive records, as the bucket never holds more
       than `burst` tokens.
 
-    With an `initial_credit` of L tokens, the bucket starts with L tokens. Each of the `expected`
-    N records of the stream then earns share - L / N instead: requests <= share * n + L after n
-    records, and <= share * n from record N on, where the credit is repaid. As the bucket holds L
-    tokens at the start, a burst below L (with audits, L + 1) is not possible.
+    With an `initial_credit` of L tokens, the bucket starts with L tokens. Each of the
+    `stream_length` N records of the stream then earns share - L / N instead: requests <= share * n
+    + L after n records, and <= share * n from record N on, where the credit is repaid. As the
+    bucket holds L tokens at the start, a burst below L (with audits, L + 1) is not possible.
 
     From record ceil(1 / share) on, each block of m = ceil(1 / (audit * share)) records has one
     audit: one record, drawn uniformly before the block starts, is requested regardless of the
@@ -124,8 +124,8 @@ class TokenBudget(TokenBucket):
       reserve are charged. Otherwise the balance would depend on the audited record. This wastes
       about share * audit of the tokens, and both inequalities still hold.
 
-    A part `again` of the share is for relabel requests. Their number depends on the number of
-    records alone, so that it is independent of the audit, too.
+    The part `relabel_share` of the tokens is for relabel requests. Their number depends on the
+    number of records alone, so that it is independent of the audit, too.
     """
 
     def __init__(
@@ -134,20 +134,20 @@ class TokenBudget(TokenBucket):
         burst: int,
         audit: Fraction,
         initial_credit: int = 0,
-        expected: int = 0,
-        again: Fraction = Fraction(0),
+        stream_length: int = 0,
+        relabel_share: Fraction = Fraction(0),
     ) -> None:
-        super().__init__(share, initial_credit, expected, again)
+        super().__init__(share, initial_credit, stream_length, relabel_share)
         self.block = min(ceil(1 / (audit * self._least)), _LONGEST) if audit else 0
         self._first = self._next = ceil(1 / share)
         self._cap = (burst - 1 if audit else burst) * self._unit
         self._balance = initial_credit * self._unit
         self._place = 0  # of the newest block's audit
 
-    def count_external(self, records: int, requests: int, audits: int) -> None:
+    def count_external_records(self, records: int, requests: int, audits: int) -> None:
         """Count records and requests of other processes, which spend this budget's tokens."""
         self._balance += records * self._units_earned_per_record - requests * self._unit
-        super().count_external(records, requests, audits)
+        super().count_external_records(records, requests, audits)
 
     @property
     def tokens_per_record(self) -> float:
@@ -155,13 +155,15 @@ class TokenBudget(TokenBucket):
 
         Tokens for audits and relabel requests are not included.
         """
-        others = (1.0 / self.block if self.block else 0.0) + float(self._relabel_share)
+        others = (1.0 / self.block if self.block else 0.0) + float(self._relabels_per_record)
         return self._units_earned_per_record / self._unit - others
 
     @property
     def n_due_relabels(self) -> int:
         """Number of relabel requests that are due and affordable now."""
-        return max(min(int(self._relabel_share * self.records) - self.again, self.n_affordable), 0)
+        return max(
+            min(int(self._relabels_per_record * self.records) - self.again, self.n_affordable), 0
+        )
 
     def charge_relabels(self, n: int) -> None:
         """Charge `n` relabel requests to the token balance; `n` is at most `n_due_relabels`."""
@@ -192,16 +194,16 @@ class TokenBudget(TokenBucket):
             0, self._unit - (self._next - self.records) * self._units_earned_per_record
         )
 
-    def count_arrivals(self, generator: np.random.Generator, most: int = 1) -> int:
-        """Count at most `most` arriving records; return how many were counted.
+    def count_arrivals(self, generator: np.random.Generator, max_records: int = 1) -> int:
+        """Count at most `max_records` arriving records; return how many were counted.
 
         Counting stops at an audited record. The selection may request only the last counted record.
         At the first record of a block, the audit's token is reserved, and the record to be audited
         is drawn.
         """
         arrived = 0
-        while arrived < most:
-            n = most - arrived
+        while arrived < max_records:
+            n = max_records - arrived
             if n > 1:
                 n = self._n_countable_in_one_step(n)
             self._balance = min(self._balance + n * self._units_earned_per_record, self._cap)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from streamboost.query.compiled import kernels
+from streamboost.query.compiled import query_kernels
 
 __all__ = ["RankedBatch", "UtilityWindow"]
 
@@ -48,7 +48,7 @@ class UtilityWindow:
         return RankedBatch(np.concatenate([self.utilities, utility]), self._count, len(self._X))
 
     def rescore(self, version: int, measure: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Recompute the utilities with `measure` if they are not by the committee `version`.
+        """Recompute the utilities with `measure` if they are from another committee `version`.
 
         `measure` maps features (n, D), oldest first, to utilities (n,).
         """
@@ -112,7 +112,7 @@ class RankedBatch:
         self._size = size
 
     def utilities_at(self, i: int) -> np.ndarray:
-        """Return the window's utilities when record `i` arrives; the last one is that of `i`."""
+        """Return the window's utilities when record `i` arrives; the last is the utility of `i`."""
         end = self._count + i
         return self._utilities[max(end - self._size, 0) : end + 1]
 
@@ -124,5 +124,5 @@ class RankedBatch:
         """
         n = len(self._utilities) - self._count
         low, high = np.empty(n), np.empty(n)
-        kernels().rank_in_window(self._utilities, self._count, self._size, low, high)
+        query_kernels().rank_in_window(self._utilities, self._count, self._size, low, high)
         return np.column_stack([low, high])

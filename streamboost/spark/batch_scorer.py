@@ -12,7 +12,13 @@ from streamboost.boosting.committee import Committee
 from streamboost.errors import ConfigurationError
 from streamboost.features import Features
 from streamboost.features.paths import is_within_any
-from streamboost.storage import decode_sealed, encode_sealed, pack_json, select_prefix, unpack_json
+from streamboost.storage import (
+    decode_sealed_file,
+    encode_sealed_file,
+    pack_json,
+    select_prefix,
+    unpack_json,
+)
 
 __all__ = ["PREDICTION", "PROBABILITIES", "BatchScorer", "load_cached_scorer"]
 
@@ -104,7 +110,7 @@ class BatchScorer:
             return batch
         records = batch.to_pylist(maps_as_pydicts="strict")
         X = self.features.encode([self.features.values(record) for record in records])
-        X[:, self.features.order_columns] = np.nan
+        X[:, self.features.elapsed_seconds_columns] = np.nan
         return X[:, : self.committee.n_features]  # newer classes have columns at the end
 
     def to_bytes(self) -> bytes:
@@ -119,12 +125,12 @@ class BatchScorer:
             "names": self.input_columns,
             "probabilities": self.probabilities,
         }
-        return encode_sealed(arrays, kind=_KIND, manifest=about)
+        return encode_sealed_file(arrays, kind=_KIND, manifest=about)
 
     @classmethod
     def from_bytes(cls, serialized: bytes) -> Self:
         """Create a scorer from the result of `to_bytes`; raise ModelFileError if it is damaged."""
-        arrays, about = decode_sealed("the model of a Spark task", serialized, kind=_KIND)
+        arrays, about = decode_sealed_file("the model of a Spark task", serialized, kind=_KIND)
         committee = Committee.from_arrays(select_prefix(arrays, "committee."))
         features = None
         if "features" in arrays:
@@ -205,7 +211,7 @@ def _names_of_fields(
         raise ConfigurationError(
             f"df has no column of the fields {absent}: add them, with null for missing values"
         )
-    lost = [features.names[c] for c in features.order_columns if c < committee.n_features]
+    lost = [features.names[c] for c in features.elapsed_seconds_columns if c < committee.n_features]
     if lost:
         warnings.warn(
             f"{lost} depend on the order of the records, which Spark does not keep: they are "

@@ -1,1 +1,1 @@
-"""Online stacking: combines several experts' predictions for each record to one."""
+"""Online stacking: combines the predictions of several experts into one for each record."""

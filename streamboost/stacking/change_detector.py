@@ -23,7 +23,7 @@ _LEADING = 0.4
 class ChangeDetector:
     """Detects changes by fixed-share weights (Herbster and Warmuth, 1998) of recent committees.
 
-    The weights do not include the stack. One committee is the reference: the oldest at first. A
+    Only recent committees have weights here. One committee is the reference: the oldest at first. A
     committee that has learned no labels from before a change predicts the labels after it better
     than the reference. So a change is detected when the committees younger than the reference have
     nearly all the weight. The likeliest of them is the next reference, and the change is located at
@@ -38,7 +38,10 @@ class ChangeDetector:
         self._reference = 0
 
     def update(
-        self, orders: Sequence[int], likelihoods: np.ndarray, weight_in_predictions: float
+        self,
+        labels_before_creation: Sequence[int],
+        likelihoods: np.ndarray,
+        weight_in_predictions: float,
     ) -> int | None:
         """Update the weights with a label, and detect a change.
 
@@ -46,26 +49,26 @@ class ChangeDetector:
 
         Parameters
         ----------
-        orders
+        labels_before_creation
             For each committee, oldest first, the number of labels learned before its creation.
         likelihoods
             float64 (M,), the probability that each of the M committees predicted for the label.
         weight_in_predictions
             Total weight of the recent committees in predictions, in [0, 1].
         """
-        reference = max(sum(order <= self._reference for order in orders) - 1, 0)
-        self._reference = orders[reference]
-        weights = np.array([self._weights.get(order, 0.0) for order in orders])
+        reference = max(sum(order <= self._reference for order in labels_before_creation) - 1, 0)
+        self._reference = labels_before_creation[reference]
+        weights = np.array([self._weights.get(order, 0.0) for order in labels_before_creation])
         weights[reference] += 1.0 - weights.sum()  # of those that were removed
-        weights = (1.0 - _SHARE) * weights + 0.5 * _SHARE / len(orders)
+        weights = (1.0 - _SHARE) * weights + 0.5 * _SHARE / len(labels_before_creation)
         weights[reference] += 0.5 * _SHARE
         weights *= np.maximum(likelihoods, _LEAST_LIKELIHOOD)
         weights /= weights.sum()
-        self._weights = dict(zip(orders, weights.tolist(), strict=True))
+        self._weights = dict(zip(labels_before_creation, weights.tolist(), strict=True))
         younger = weights[reference + 1 :]
         if younger.sum() <= _THRESHOLD or weight_in_predictions <= _LEADING:
             return None
-        self._reference = orders[reference + 1 + int(younger.argmax())]
+        self._reference = labels_before_creation[reference + 1 + int(younger.argmax())]
         return self._reference
 
     def state(self) -> dict[str, Any]:

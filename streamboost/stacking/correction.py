@@ -42,7 +42,7 @@ _NONE = np.zeros(0)
 
 
 class ResidualCorrection(Expert):
-    """Corrects the current committee by stumps fitted to the newest labels.
+    """Corrects the scores of the current committee by stumps fitted to the newest labels.
 
     The correction depends only on the committee, on the newest labelled rows and on the number of
     labels. It is computed when the next record is scored.
@@ -73,7 +73,7 @@ class ResidualCorrection(Expert):
         committee: "Committee | None",
         row: np.ndarray,
         label: Label,
-        k: int,
+        class_index: int,
         weight: float,
         scored: ExpertRecords | None = None,
     ) -> None:
@@ -131,15 +131,14 @@ class ResidualCorrection(Expert):
     ) -> "Committee | CorrectedCommittee | None":
         """Return the corrected committee.
 
-        Returns `committee` itself if there are no labels. If its scores are not log probabilities,
-        stumps cannot correct them: then `committee` is returned too, if the correction was created
-        with `optional`.
+        Returns `committee` itself if there are no labels. Stumps can correct only scores that are
+        log probabilities. For other scores, `committee` is returned if the correction was created
+        with `optional=True`.
 
         Raises
         ------
         ConfigurationError
-            When stumps cannot correct the scores, and the correction was created without
-            `optional`.
+            When the scores are not log probabilities, and `optional` is False.
         """
         if not self._labels or committee is None:
             return committee
@@ -158,7 +157,7 @@ class ResidualCorrection(Expert):
         rows, D = slice(self._start, self._start + n), committee.n_features
         X, scores = self._X[rows], base.scores[rows]
         X = X if X.shape[1] == D else np.ascontiguousarray(X[:, :D])
-        weight = age_weights(n, self._half_life), self._given[rows]
+        weight = normalized_half_life_weights(n, self._half_life), self._given[rows]
         how = base.features, self._n_stumps, self._total, committee.temperature
         stumps = make.train_correction_stumps(X, base.y[rows], *weight, scores, *how)
         if stumps is not None:
@@ -216,7 +215,7 @@ class ScoredCommittee:
         int64 (rows,), index of each label among the committee's classes; -1 for other labels.
     """
 
-    def __init__(self, committee: "Committee", block: int) -> None:
+    def __init__(self, committee: "Committee", n_rows: int) -> None:
         if not correction_module().supports_residual_correction(committee):
             raise ConfigurationError(
                 f"corrections at every label need scores that are logarithms of probabilities, and "
@@ -227,8 +226,8 @@ class ScoredCommittee:
         categories = committee.learners.category_codes.features
         self.features = np.setdiff1d(np.arange(committee.n_features), categories)
         self._place = {label: k for k, label in enumerate(committee.classes.tolist())}
-        self.scores = np.zeros((block, len(committee.classes)))
-        self.y = np.zeros(block, dtype=np.int64)
+        self.scores = np.zeros((n_rows, len(committee.classes)))
+        self.y = np.zeros(n_rows, dtype=np.int64)
 
     def store_scores(self, first: int, scores: np.ndarray, labels: list[Label]) -> None:
         """Store the committee's `scores` (n, K) and `labels` of n rows, from index `first` on."""
@@ -256,8 +255,8 @@ def correction_module() -> Any:
 
 
 @lru_cache(maxsize=64)
-def age_weights(n: int, half_life: float) -> np.ndarray:
-    """Return weights (n,) with mean 1, oldest first, that halve with every `half_life` of age."""
+def normalized_half_life_weights(n: int, half_life: float) -> np.ndarray:
+    """Return `half_life_weights`, scaled to a mean of 1."""
     weight = half_life_weights(n, half_life)
     return np.asarray(weight / weight.mean())
 

@@ -96,14 +96,15 @@ class Expert:
         committee: "Committee | None",
         row: np.ndarray,
         label: Label,
-        k: int,
+        class_index: int,
         weight: float,
         scored: "ExpertRecords | None" = None,
     ) -> None:
         """Update the expert with one labelled record.
 
-        `row` (D,) has the features, `k` is the class index of `label`, and `weight` is the record's
-        weight. `scored` contains the record with the scores of `committee`; None if unavailable.
+        `row` (D,) has the features, `class_index` is the index of `label` in the order of learning,
+        and `weight` is the record's weight. `scored` contains the record with the scores of
+        `committee`; None if unavailable.
         """
 
     def state(self) -> tuple[dict[str, Any], Arrays]:

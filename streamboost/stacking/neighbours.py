@@ -69,13 +69,13 @@ class NeighboursExpert(Expert):
         committee: "Committee | None",
         row: np.ndarray,
         label: Label,
-        k: int,
+        class_index: int,
         weight: float,
         scored: ExpertRecords | None = None,
     ) -> None:
-        """Learn the label of one record with features `row` (D,); `k` is its class index."""
+        """Learn the class `class_index` of one record with features `row` (D,)."""
         self._newest = newest = (self._newest + 1) % _SIZE
-        self._X[:, newest], self._y[newest] = row, k
+        self._X[:, newest], self._y[newest] = row, class_index
         self._weight[newest] = weight
         self._n = min(self._n + 1, _SIZE)
         if scored is not None and scored.committee is self._committee and not self._unread:
@@ -116,7 +116,7 @@ class NeighboursExpert(Expert):
     def _column_distance_weights(
         self, committee: "Committee"
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the columns that distances use, and the roots and values of their weights (m,).
+        """Return the m columns that distances use, the roots of their weights, and the weights.
 
         The root is 0 for categorical columns. A column that was constant so far is compared as a
         category, too.

@@ -75,23 +75,23 @@ class LinearExpert(Expert):
         committee: "Committee | None",
         row: np.ndarray,
         label: Label,
-        k: int,
+        class_index: int,
         weight: float,
         scored: ExpertRecords | None = None,
     ) -> None:
-        """Learn the class `k` of a record with features `row` (D,) and the given `weight`.
+        """Learn the class `class_index` of a record with features `row` (D,) and its `weight`.
 
-        Does nothing without a committee, or if `k` is 256 or more.
+        Does nothing without a committee, or if `class_index` is 256 or more.
         """
-        if committee is None or k >= MOST_CLASSES:
+        if committee is None or class_index >= MOST_CLASSES:
             return
-        if k >= len(self._weights):
-            more = ((0, k + 1 - len(self._weights)), (0, 0))
+        if class_index >= len(self._weights):
+            more = ((0, class_index + 1 - len(self._weights)), (0, 0))
             self._weights = np.pad(self._weights, more)
             self._squares = np.pad(self._squares, more, constant_values=_LEAST)
         scale = self._scale.mean, self._reciprocal_feature_scales(committee), _MAX_DEVIATIONS
         stacking_kernels().update_softmax_regression(
-            row[None], *scale, k, _RATE, weight, self._weights, self._squares
+            row[None], *scale, class_index, _RATE, weight, self._weights, self._squares
         )
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
@@ -129,18 +129,20 @@ class LabelTransitionModel(Expert):
                 self._counts[self.newest], _SMOOTHING, outputs[0]
             )
 
-    def learn_transition(self, before: int, k: int, weight: float) -> None:
-        """Count a record of class index `k`; `before` was the newest known class on its arrival.
+    def learn_transition(self, newest_class: int, class_index: int, weight: float) -> None:
+        """Count a record of class `class_index`.
 
-        `before` is -1 if no label was known.
+        `newest_class` is the index of the newest known class on its arrival; -1 if none was known.
         """
-        if k >= len(self._counts) and k < MOST_CLASSES:
-            more = min(k + 1, MOST_CLASSES) - len(self._counts)
+        if class_index >= len(self._counts) and class_index < MOST_CLASSES:
+            more = min(class_index + 1, MOST_CLASSES) - len(self._counts)
             self._counts = np.pad(self._counts, (0, more))
-        if max(before, k) < len(self._counts):
-            if before >= 0:
-                stacking_kernels().update_transition_counts(self._counts, before, k, _FADE, weight)
-            self.newest = k
+        if max(newest_class, class_index) < len(self._counts):
+            if newest_class >= 0:
+                stacking_kernels().update_transition_counts(
+                    self._counts, newest_class, class_index, _FADE, weight
+                )
+            self.newest = class_index
         else:
             self.newest = -1
 

@@ -19,9 +19,9 @@ _MOST = 20_000
 
 
 class CachedPrediction(NamedTuple):
-    """Predictions of one record by all experts."""
+    """Predictions for one record by all experts, made on its arrival."""
 
-    before: int
+    newest_class: int
     """Class index of the newest label known when the record arrived; -1: none."""
     logs: np.ndarray
     """Log probabilities of K classes by E experts, float32 (E, K)."""
@@ -29,27 +29,27 @@ class CachedPrediction(NamedTuple):
     """Whether the committee had each class, bool (K,)."""
 
     @classmethod
-    def from_scored(cls, before: int, scored: Scored) -> "CachedPrediction":
+    def from_scored(cls, newest_class: int, scored: Scored) -> "CachedPrediction":
         """Return the predictions for the only record in `scored`.
 
-        `before` is the class index of the newest known label on the record's arrival.
+        `newest_class` is the class index of the newest known label on the record's arrival.
         """
         assert scored.experts is not None
         assert scored.known is not None
-        return cls(before, scored.experts[:, 0].astype(np.float32), scored.known)
+        return cls(newest_class, scored.experts[:, 0].astype(np.float32), scored.known)
 
 
 class _Batch:
-    """Data shared by records that were cached together; compared by identity."""
+    """Newest class, shape and known classes of records cached together; compared by identity."""
 
-    __slots__ = ("before", "known", "shape")
+    __slots__ = ("known", "newest_class", "shape")
 
-    def __init__(self, before: int, shape: tuple[int, ...], known: np.ndarray) -> None:
-        self.before, self.shape, self.known = before, shape, known
+    def __init__(self, newest_class: int, shape: tuple[int, ...], known: np.ndarray) -> None:
+        self.newest_class, self.shape, self.known = newest_class, shape, known
 
     def matches(self, other: "_Batch") -> bool:
         """Return whether `other` has the same newest label and the same classes."""
-        return self.before == other.before and np.array_equal(self.known, other.known)
+        return self.newest_class == other.newest_class and np.array_equal(self.known, other.known)
 
 
 class PredictionCache:
@@ -67,37 +67,37 @@ class PredictionCache:
     def __len__(self) -> int:
         return len(self._entries) + (self._newest is not None)
 
-    def put_scored(self, id: str, before: int, scored: Scored) -> None:
+    def put_scored(self, id: str, newest_class: int, scored: Scored) -> None:
         """Cache the predictions for the only record in `scored`, whose label probably arrives next.
 
-        `before` is the class index of the newest known label.
+        `newest_class` is the class index of the newest known label.
         """
         self._store_newest_record()
         self.pop(id)
-        self._newest = id, before, scored
+        self._newest = id, newest_class, scored
 
     def _store_newest_record(self) -> None:
         """Convert the newest record's predictions, if there is one, to an entry like the others."""
         if self._newest is not None:
-            (id, before, scored), self._newest = self._newest, None
-            self.put(id, CachedPrediction.from_scored(before, scored))
+            (id, newest_class, scored), self._newest = self._newest, None
+            self.put(id, CachedPrediction.from_scored(newest_class, scored))
 
     def put(self, id: str, prediction: CachedPrediction) -> None:
         """Cache `prediction` for the record `id`, in place of an older one."""
         self._store_newest_record()
-        batch = _Batch(prediction.before, prediction.logs.shape, prediction.known)
+        batch = _Batch(prediction.newest_class, prediction.logs.shape, prediction.known)
         self._insert_entries({id: (batch, prediction.logs.tobytes())})
 
-    def put_all(self, ids: Sequence[str], before: int, scored: Scored) -> None:
+    def put_all(self, ids: Sequence[str], newest_class: int, scored: Scored) -> None:
         """Cache the predictions for the records in `scored` by their `ids`.
 
-        `before` is the class index of the newest known label.
+        `newest_class` is the class index of the newest known label.
         """
         self._store_newest_record()
         assert scored.experts is not None
         assert scored.known is not None
         logs = scored.experts.transpose(1, 0, 2).astype(np.float32, order="C")
-        batch = _Batch(before, logs.shape[1:], scored.known)
+        batch = _Batch(newest_class, logs.shape[1:], scored.known)
         own = _split_bytes(logs.tobytes(), len(logs))
         self._insert_entries(dict(zip(ids, zip(repeat(batch), own, strict=False), strict=False)))
 
@@ -114,8 +114,8 @@ class PredictionCache:
     def pop(self, id: str) -> CachedPrediction | None:
         """Remove and return the predictions of the record `id`, or None."""
         if self._newest is not None and self._newest[0] == id:
-            (_, before, scored), self._newest = self._newest, None
-            return CachedPrediction.from_scored(before, scored)
+            (_, newest_class, scored), self._newest = self._newest, None
+            return CachedPrediction.from_scored(newest_class, scored)
         found = self._entries.pop(id, None)
         if found is None:
             return None
@@ -123,7 +123,9 @@ class PredictionCache:
         self._bytes -= len(logs)
         # A copy, because kernels are compiled for writable arrays.
         return CachedPrediction(
-            batch.before, np.frombuffer(logs, np.float32).reshape(batch.shape).copy(), batch.known
+            batch.newest_class,
+            np.frombuffer(logs, np.float32).reshape(batch.shape).copy(),
+            batch.known,
         )
 
     def state(self) -> tuple[list[Any], Arrays]:
@@ -139,7 +141,8 @@ class PredictionCache:
                 groups.append(([], batch))
             groups[-1][0].extend(islice(ids, len(list(records))))
         about = [
-            (ids, one.before, one.shape, np.flatnonzero(~one.known).tolist()) for ids, one in groups
+            (ids, one.newest_class, one.shape, np.flatnonzero(~one.known).tolist())
+            for ids, one in groups
         ]
         logs = b"".join([logs for _, logs in self._entries.values()])
         return about, {"logs": np.frombuffer(logs, dtype=np.float32)}
@@ -147,12 +150,12 @@ class PredictionCache:
     def resume(self, about: list[Any], arrays: Arrays) -> None:
         """Set the state to one that the method `state` returned."""
         self._entries, self._bytes, self._newest, start = OrderedDict(), 0, None, 0
-        for ids, before, shape, unknown in about:
+        for ids, newest_class, shape, unknown in about:
             known = np.ones(shape[1], dtype=bool)
             known[unknown] = False
             end = start + len(ids) * shape[0] * shape[1]
             own = _split_bytes(arrays["logs"][start:end].astype(np.float32).tobytes(), len(ids))
-            batch = _Batch(before, tuple(shape), known)
+            batch = _Batch(newest_class, tuple(shape), known)
             self._insert_entries(dict(zip(ids, zip(repeat(batch), own, strict=False), strict=True)))
             start = end
 

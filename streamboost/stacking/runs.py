@@ -81,7 +81,7 @@ class ClassRunFilter:
         self._n_unnamed = 0
 
     @property
-    def _posterior(self) -> np.ndarray:
+    def _hypothesis_probabilities(self) -> np.ndarray:
         """Probabilities of the hypotheses, float64 (25,); the last: there are no runs."""
         weights = _PRIOR * np.exp(self._evidence - self._evidence.max())
         return np.asarray(weights / weights.sum())
@@ -89,7 +89,7 @@ class ClassRunFilter:
     @property
     def mixture_weight(self) -> float:
         """Weight of the filtered predictions in the mixture; 0 while they are not used."""
-        is_used = self._weight > _TRUSTED and self._posterior[-1] < _NO_RUNS
+        is_used = self._weight > _TRUSTED and self._hypothesis_probabilities[-1] < _NO_RUNS
         return self._weight if is_used else 0.0
 
     def filter_predictions(
@@ -110,7 +110,7 @@ class ClassRunFilter:
         self._n_unnamed = 0
         if not n or n_classes > _MOST_CLASSES:
             return False
-        self._grow(X.shape[1], n_classes)
+        self._extend_arrays(X.shape[1], n_classes)
         weight, logs = self.mixture_weight, np.empty((2, n, n_classes))
         for start in range(0, n, _SIZE):
             rows = slice(start, start + _SIZE)
@@ -118,9 +118,9 @@ class ClassRunFilter:
                 np.ascontiguousarray(X[rows]),  # other layouts would compile the kernel again
                 np.ascontiguousarray(own[rows]),
                 self._n_records,
-                self._shares,
+                self._class_shares,
                 _GRID,
-                self._posterior[:-1],
+                self._hypothesis_probabilities[:-1],
                 self._last,
                 self._columns,
                 self._distance,
@@ -144,11 +144,11 @@ class ClassRunFilter:
         return True
 
     @property
-    def _shares(self) -> np.ndarray:
+    def _class_shares(self) -> np.ndarray:
         counts = self._counts + 1.0
         return np.asarray(counts / counts.sum())
 
-    def _grow(self, n_features: int, n_classes: int) -> None:
+    def _extend_arrays(self, n_features: int, n_classes: int) -> None:
         """Extend the arrays to at least `n_features` columns and `n_classes` classes."""
         if n_features > len(self._last):
             more = n_features - len(self._last)
@@ -162,7 +162,7 @@ class ClassRunFilter:
             self._filtered = np.hstack([self._filtered, empty])
             self._states = np.hstack([self._states, empty])
 
-    def name_arrivals(self, ids: Sequence[str]) -> None:
+    def set_arrival_ids(self, ids: Sequence[str]) -> None:
         """Store the ids of the records of the last `filter_predictions`.
 
         Ignored if the number of `ids` differs from the number of these records.
@@ -177,27 +177,34 @@ class ClassRunFilter:
         while self._ids and next(iter(self._ids.values())) < self._n_records - _SIZE:
             del self._ids[next(iter(self._ids))]
 
-    def learn(self, id: str, k: int) -> None:
-        """Learn the label of the record `id`, of class index `k`."""
-        if k >= _MOST_CLASSES:
+    def learn(self, id: str, class_index: int) -> None:
+        """Learn that the record `id` has the class `class_index`."""
+        if class_index >= _MOST_CLASSES:
             return
-        self._grow(0, k + 1)
+        self._extend_arrays(0, class_index + 1)
         self._counts *= _FADE
-        self._counts[k] += 1.0
+        self._counts[class_index] += 1.0
         position = self._ids.get(id)
         if position is None or position < self._n_records - _SIZE:
             return
         place = position % _SIZE
-        own = max(self._own[place, k], _LEAST_LIKELIHOOD) ** _RATE
-        filtered = max(self._filtered[place, k], _LEAST_LIKELIHOOD) ** _RATE
+        own = max(self._own[place, class_index], _LEAST_LIKELIHOOD) ** _RATE
+        filtered = max(self._filtered[place, class_index], _LEAST_LIKELIHOOD) ** _RATE
         weight = (1 - _SHARE) * self._weight + _SHARE * _FILTERED
         self._weight = float(weight * filtered / (weight * filtered + (1 - weight) * own))
-        n, shares = self._n_records, self._shares
+        n, shares = self._n_records, self._class_shares
         about_runs = self._deviations, self._labels
         _run_filter_kernels().update_run_evidence(
-            position, k, n, shares[k], _GRID, _REACH, *about_runs, self._evidence
+            position,
+            class_index,
+            n,
+            shares[class_index],
+            _GRID,
+            _REACH,
+            *about_runs,
+            self._evidence,
         )
-        first, posterior = max(position, n - _REPEATED), self._posterior[:-1]
+        first, posterior = max(position, n - _REPEATED), self._hypothesis_probabilities[:-1]
         _run_filter_kernels().recompute_states(
             first, n, shares, _GRID, posterior, *about_runs, self._own, self._states
         )

@@ -186,7 +186,8 @@ class OnlineStacking:
     def normalized_weights(self) -> dict[str, float]:
         """The normalized weight of each expert by name; empty if only the committee predicts.
 
-        Without text features, "text" predicts as the committee, so their weights are added.
+        Without text features, "text" predicts as the committee does, so its weight is added to the
+        committee's.
         """
         if not self._has_other_experts:
             return {}
@@ -209,8 +210,8 @@ class OnlineStacking:
             expert.set_n_features(n_features)
         self._newest = None
 
-    def update_fields(self) -> None:
-        """Add the vector expert if the features have got their first vector field.
+    def add_vector_expert_if_due(self) -> None:
+        """Add the vector expert once the features have a vector field.
 
         Cached predictions, which lack this expert, are dropped.
         """
@@ -239,7 +240,7 @@ class OnlineStacking:
             return score_with_committee(self.scoring_model(committee), X)
         if X.shape[1] < committee.n_features:
             committee.as_rows(X)  # raises an error with the reason
-        index, n = self._class_index_of(committee), len(X)
+        index, n = self._get_or_create_class_index(committee), len(X)
         scores, leaves = committee.learners.scores_and_leaves(committee.base, X, TREES)
         records = ExpertRecords(committee, X, scores, index.place, index.columns, leaves)
         outputs = self._committee_outputs(records, index.known)
@@ -286,7 +287,7 @@ class OnlineStacking:
     def _has_other_experts(self) -> bool:
         return bool(self._experts or self._mixtures)
 
-    def _class_index_of(self, committee: "Committee") -> ClassIndex:
+    def _get_or_create_class_index(self, committee: "Committee") -> ClassIndex:
         index = self._class_index
         if index is None or index.committee is not committee or index.n_learned < len(self._place):
             index = self._class_index = ClassIndex.from_classes(committee, self._place)
@@ -320,7 +321,7 @@ class OnlineStacking:
             start = end
 
     def scoring_model(self, committee: "Committee") -> "Committee | CorrectedCommittee":
-        """Return the model that scores: `committee`, or its correction if there are no experts."""
+        """Return `committee`, or if there are no other experts, the corrected committee."""
         return (
             committee
             if self._has_other_experts
@@ -331,11 +332,11 @@ class OnlineStacking:
         """Return the columns of the vector fields in `X` (n, D), or None without such fields."""
         return None if self.vector is None else X[:, self.vector.columns()]
 
-    def vector_scores(self, committee: "Committee", X: np.ndarray) -> Scored | None:
+    def score_with_vector_expert(self, committee: "Committee", X: np.ndarray) -> Scored | None:
         """Return the vector expert's own predictions for `X` (n, D), or None.
 
-        None is returned unless the expert had more weight than the committee when it was trained
-        last.
+        The result is None unless this expert's weight was above the committee's when the expert was
+        last trained.
         """
         if self.vector is None or not self._vector_decides:
             return None
@@ -355,7 +356,7 @@ class OnlineStacking:
     def cache_predictions(self, ids: Sequence[str], scored: Scored) -> None:
         """Cache the experts' predictions for arriving records until their labels arrive."""
         if self.runs is not None:
-            self.runs.name_arrivals(ids)
+            self.runs.set_arrival_ids(ids)
         if scored.experts is None:
             return
         before = self._transitions.newest
@@ -383,18 +384,18 @@ class OnlineStacking:
         before, newest = self._transitions.newest, self._cached_scores_of_row(committee, row)
         if committee is not None and self._combines_experts(committee):
             scored, prediction = newest[2] if newest else None, self._cache.pop(id)
-            if scored is None and (prediction is None or self._updates_recent_weights):
+            if scored is None and (prediction is None or self._updates_recent_committee_weights):
                 scored = self.score(committee, row[None])
             if prediction is None:
                 assert scored is not None
                 prediction = CachedPrediction.from_scored(before, scored)
             k = self._place.get(label)
-            if scored is not None and self._updates_recent_weights:
+            if scored is not None and self._updates_recent_committee_weights:
                 self._update_recent_committee_weights(
                     scored, row, len(self._place) if k is None else k
                 )
             self._update_weights(prediction, k, weight)
-            before = prediction.before
+            before = prediction.newest_class
         k = self._place.setdefault(label, len(self._place))
         if self.young is not None:
             self.young.count_label(k)
@@ -439,23 +440,31 @@ class OnlineStacking:
             return None
         return newest if newest[1] == row.tobytes() else None
 
-    def _update_weights(self, prediction: CachedPrediction, k: int | None, weight: float) -> None:
-        """Update the experts' weights with their cached `prediction` for a record of class `k`.
+    def _update_weights(
+        self, prediction: CachedPrediction, class_index: int | None, weight: float
+    ) -> None:
+        """Update the experts' weights with their cached `prediction` for a labelled record.
 
-        `k` is the class index in the stack. If the experts did not know the class when they
-        predicted (None for a new class), the weights stay unchanged.
+        `class_index` is the label's class index in the stack. If the experts did not know the class
+        when they predicted (None for a new class), the weights stay unchanged.
         """
-        if k is not None and k < len(prediction.known) and prediction.known[k]:
+        if (
+            class_index is not None
+            and class_index < len(prediction.known)
+            and prediction.known[class_index]
+        ):
             stacking_kernels().update_expert_weights(
-                prediction.logs, k, weight, _STEP, self.weights, self._squares
+                prediction.logs, class_index, weight, _STEP, self.weights, self._squares
             )
 
     @property
-    def _updates_recent_weights(self) -> bool:
+    def _updates_recent_committee_weights(self) -> bool:
         return self.young is not None and self.young.updates_weights_at_next_label
 
-    def _update_recent_committee_weights(self, scored: Scored, row: np.ndarray, k: int) -> None:
-        """Update the weights of the stack and of recent committees with a record of class `k`.
+    def _update_recent_committee_weights(
+        self, scored: Scored, row: np.ndarray, class_index: int
+    ) -> None:
+        """Update the weights of stack and recent committees with a record of class `class_index`.
 
         `scored` is the stack's prediction for the features `row` (D,) just before the label is
         learned. The recent committees predict at the same time, so the comparison is fair.
@@ -465,7 +474,7 @@ class OnlineStacking:
         logs = self.weights @ scored.experts[:, 0]
         own = np.zeros(len(self._place))
         own[: len(logs)] = np.exp(logs - logs.max())
-        self.young.update_weights(row, own / own.sum(), k)
+        self.young.update_weights(row, own / own.sum(), class_index)
 
     def train_expert_of_vector_fields(
         self, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None
@@ -495,15 +504,15 @@ class OnlineStacking:
             self.young.copy_untrained(other.young)
 
     @property
-    def _always_stored(self) -> dict[str, Expert]:
-        """Experts whose state is always stored, as it is used even if they are not in the stack."""
+    def _always_stored_experts(self) -> dict[str, Expert]:
+        """Experts with a state that is used, and stored, even if they are not in the stack."""
         return {"correction": self._correction, "transitions": self._transitions}
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         parts = {name: expert.state() for name, expert in self._experts.items()}
         waiting, cached = self._cache.state()
-        for name, expert in self._always_stored.items():
+        for name, expert in self._always_stored_experts.items():
             parts.setdefault(name, expert.state())
         parts |= {name: one.state() for name, one in self._mixtures.items()}
         state = {
@@ -530,7 +539,7 @@ class OnlineStacking:
         self._place, self._class_index = {label: k for k, label in enumerate(state["labels"])}, None
         self._labels = deque(state["newest"], maxlen=_NEWEST)
         self._scale.resume(select_prefix(arrays, "scale."))
-        for name, expert in (self._always_stored | self._experts).items():
+        for name, expert in (self._always_stored_experts | self._experts).items():
             expert.resume(state["experts"][name], select_prefix(arrays, f"{name}."))
         for name, one in self._mixtures.items():
             one.resume(state["experts"][name], select_prefix(arrays, f"{name}."))

@@ -102,14 +102,14 @@ class VectorExpert(Expert):
         there = ~np.isnan(vectors)
         total = np.where(there, vectors, 0.0).sum(axis=0, dtype=np.float64)
         self._mean = (total / np.maximum(there.sum(axis=0), 1)).astype(np.float32)
-        inputs = self._inputs(vectors)
-        prior = self._prototypes(inputs, codes, share)
+        inputs = self._regression_inputs(vectors)
+        prior = self._prototype_weights(inputs, codes, share)
         self._weights = prior.copy()
         _logistic_kernels().train_logistic(
             inputs, codes, share, prior, _STRENGTH, _ITERATIONS, _TOLERANCE, self._weights
         )
 
-    def _inputs(self, vectors: np.ndarray) -> np.ndarray:
+    def _regression_inputs(self, vectors: np.ndarray) -> np.ndarray:
         """Return the regression inputs, float32 (n, columns + 1), of `vectors` (n, columns).
 
         Vectors are centered, and scaled so that those of all fields have the same length. The last
@@ -125,19 +125,21 @@ class VectorExpert(Expert):
         inputs[:, -1] = _INTERCEPT
         return inputs
 
-    def _prototypes(self, inputs: np.ndarray, codes: np.ndarray, share: np.ndarray) -> np.ndarray:
+    def _prototype_weights(
+        self, inputs: np.ndarray, codes: np.ndarray, sample_weights: np.ndarray
+    ) -> np.ndarray:
         """Return the weights of a nearest-centroid classifier, float32 (columns + 1, classes).
 
         `inputs` (n, columns + 1) are labelled rows, with class indices `codes` (n,) and weights
-        `share` (n,).
+        `sample_weights` (n,).
         """
         n = len(self._classes)
         sums = np.zeros((n, inputs.shape[1]))
-        np.add.at(sums, codes, inputs * share[:, None])
+        np.add.at(sums, codes, inputs * sample_weights[:, None])
         sums[:, -1] = 0.0
         length = np.sqrt(np.square(sums).sum(axis=1, keepdims=True))
         prior = _PROTOTYPE_SCALE * sums / np.maximum(length, _TINY)
-        counts = np.bincount(codes, share, n) + _PRIOR_COUNT
+        counts = np.bincount(codes, sample_weights, n) + _PRIOR_COUNT
         prior[:, -1] = np.log(counts / counts.sum()) / _INTERCEPT
         return np.ascontiguousarray(prior.T, dtype=np.float32)
 
@@ -153,7 +155,7 @@ class VectorExpert(Expert):
             there = ~np.isnan(vectors).all(axis=1)
             at = np.array([records.place[label] for label in self._classes], dtype=np.int64)
             _logistic_kernels().predict_logistic(
-                self._inputs(vectors), there, self._weights, at, outputs[0]
+                self._regression_inputs(vectors), there, self._weights, at, outputs[0]
             )
 
     def score(self, X: np.ndarray, version: int) -> Scored | None:
@@ -166,7 +168,7 @@ class VectorExpert(Expert):
             return None
         n = len(self._classes)
         logs, everywhere = np.full((len(X), n), -np.log(n)), np.ones(len(X), dtype=bool)
-        inputs = self._inputs(X[:, self._columns])
+        inputs = self._regression_inputs(X[:, self._columns])
         _logistic_kernels().predict_logistic(inputs, everywhere, self._weights, np.arange(n), logs)
         classes = labels_to_array(self._classes)
         return Scored(

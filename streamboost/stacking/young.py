@@ -125,7 +125,7 @@ class RecentCommittees:
         return self.n_labels % stride == 0 and self.trained_committees != []
 
     @property
-    def predicts(self) -> bool:
+    def are_used_in_predictions(self) -> bool:
         """Whether recent committees predict, because the weight of the stack is below 0.85."""
         return bool(self.weights[0] < _TRUSTED)
 
@@ -170,28 +170,33 @@ class RecentCommittees:
                 scores, member.columns, member.label_frequency_weight, self._counts, probabilities
             )
 
-    def update_weights(self, row: np.ndarray, stack_probabilities: np.ndarray, k: int) -> None:
-        """Update the weights with a record `row` (D,) of class index `k`, and detect changes.
+    def update_weights(
+        self, row: np.ndarray, stack_probabilities: np.ndarray, class_index: int
+    ) -> None:
+        """Update the weights with a record `row` (D,) of class `class_index`, and detect changes.
 
         Call this only if `updates_weights_at_next_label`. `stack_probabilities`, float64 (K,), are
-        the probabilities that the stack predicts for the record. For a new class, `k` is K.
+        the probabilities that the stack predicts for the record. For a new class, `class_index` is
+        K.
         """
         trained, n_classes = self.trained_committees, len(stack_probabilities)
         young = np.empty((len(trained), 1, n_classes))
         self._write_probabilities(trained, row[None], young)
         law = _SHARE, _RATE, _LEAST_LIKELIHOOD, _FLOOR
         stacking_kernels().update_fixed_share_weights(
-            stack_probabilities, young.reshape(len(trained), -1), k, *law, self.weights
+            stack_probabilities, young.reshape(len(trained), -1), class_index, *law, self.weights
         )
         self._select_weighted_members()
-        likelihoods = young[:, 0, k] if k < n_classes else np.zeros(len(trained))
+        likelihoods = (
+            young[:, 0, class_index] if class_index < n_classes else np.zeros(len(trained))
+        )
         orders = [member.order for member in trained]
         self._change = self._changes.update(orders, likelihoods, self.mixture_weight)
 
-    def pop_change(self) -> int | None:
-        """Return the number of labels before a newly detected change, and forget the change.
+    def pop_detected_change(self) -> int | None:
+        """Return the number of labels before the change that was detected since the last call.
 
-        Returns None if no change was detected since the last call.
+        Returns None if no change was detected since then.
         """
         change, self._change = self._change, None
         return change
@@ -201,38 +206,38 @@ class RecentCommittees:
         trained = self.trained_committees
         with_stack = 0.5 * self.weights[1 + len(trained) :]
         weights = self.weights[1 : 1 + len(trained)] + with_stack
-        heavy = np.flatnonzero((weights > _UNSCORED) & self.predicts)
+        heavy = np.flatnonzero((weights > _UNSCORED) & self.are_used_in_predictions)
         self._scored = [trained[i] for i in heavy.tolist()]
         own = self.weights[0] + with_stack.sum()
         self._scored_weights = np.concatenate([[own], weights[heavy]])
 
-    def count_label(self, k: int) -> None:
-        """Count a label of class index `k`; older counts decay."""
-        if k >= len(self._counts):
-            self._counts = np.append(self._counts, np.zeros(k + 1 - len(self._counts)))
+    def count_label(self, class_index: int) -> None:
+        """Count a label of class `class_index`; older counts decay."""
+        if class_index >= len(self._counts):
+            self._counts = np.append(self._counts, np.zeros(class_index + 1 - len(self._counts)))
         self._counts *= _FADE
-        self._counts[k] += 1.0
+        self._counts[class_index] += 1.0
 
-    def add_if_due(self, n_labels: int, share: float) -> None:
+    def add_committee_if_due(self, n_labels: int, label_share: float) -> None:
         """Add a recent committee if enough labels have arrived since the last was added.
 
         Parameters
         ----------
         n_labels
             Number of labels learned.
-        share
+        label_share
             Number of labels per record, in (0, 1]. With frequent labels, new committees, trainings
             and weight updates are rarer, as each costs time.
         """
         self.n_labels = n_labels
-        self._frequency = max(share / _RARE, 1.0)
+        self._frequency = max(label_share / _RARE, 1.0)
         if n_labels - self._newest >= _SPACING * self._frequency**2:
             self._newest = n_labels
             self.members.append(RecentCommittee(n_labels))
-            self._keep_members(self._thin_out_similar_ages())
+            self._keep_members(self._members_without_similar_ages())
 
-    def _thin_out_similar_ages(self) -> list[RecentCommittee]:
-        """Return the committees except those whose age is close to the ages of both neighbours."""
+    def _members_without_similar_ages(self) -> list[RecentCommittee]:
+        """Return the members except those whose age is close to the ages of both neighbours."""
         members, now, i = list(self.members), self.n_labels, 1
         while i < len(members) - 1:
             older, younger = now - members[i - 1].order, now - members[i + 1].order
@@ -251,7 +256,7 @@ class RecentCommittees:
         self.members = members
         self._select_weighted_members()
 
-    def due_for_training(self) -> list[RecentCommittee]:
+    def committees_due_for_training(self) -> list[RecentCommittee]:
         """Return the recent committees with enough new labels since their last training."""
         return [member for member in self.members if self._is_training_due(member)]
 

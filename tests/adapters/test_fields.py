@@ -35,12 +35,12 @@ class Learned:
             self.learn(x)
 
     def learn(self, x):
-        values = self.fields.values(x, add_missing=True)
+        values = self.fields.to_field_values(x, add_missing=True)
         self.features.encode_arrivals([values])
         self.features.learn(values, "any")
 
     def row(self, x):
-        return self.features.encode([self.fields.values(x)])
+        return self.features.encode([self.fields.to_field_values(x)])
 
     @property
     def kinds(self):
@@ -146,7 +146,7 @@ REFUSED = [
 def test_what_nothing_can_be_learned_from_is_refused_by_feature_and_changes_nothing(value, words):
     learned = Learned({"a": 1})
     with pytest.raises(DataError, match=f"(?s)feature 'colour' is .*{words}"):
-        learned.fields.values({"b": 2, "colour": value}, add_missing=True)
+        learned.fields.to_field_values({"b": 2, "colour": value}, add_missing=True)
     assert len(learned.features) == 1
     assert learned.row({"a": 2, "colour": value}).tolist() == [[2]]
 
@@ -166,7 +166,7 @@ def test_categories_are_refused_where_the_estimator_takes_none_and_texts_are_not
     learned = Learned({"a": 1}, categories=False)
     for value in ("red", "1.5"):
         with pytest.raises(DataError, match=r"feature 'colour' is .*encode it first"):
-            learned.fields.values({"a": 2, "colour": value}, add_missing=True)
+            learned.fields.to_field_values({"a": 2, "colour": value}, add_missing=True)
     learned.learn({"note": "this is a text"})
     assert learned.kinds == {"a": "number", "note": "text"}
 
@@ -213,7 +213,7 @@ def test_named_feature_has_the_type_that_is_given(tmp_path):
         model.learn_one(x, n % 2)
     names = [f"note[{i}]" for i in range(tiny.SIZE)]
     assert model._features.names == ["deep.a", *names, "zip"]
-    assert model._features.categorical == [tiny.SIZE + 1]
+    assert model._features.categorical_columns == [tiny.SIZE + 1]
     assert model.predict_one({"note": "gift", "zip": 1, "deep": {"a": 1}}) == 0
     assert model.clone().fields == model.fields
     copied = pickle.loads(pickle.dumps(model))

@@ -165,7 +165,7 @@ def test_a_record_is_learned_with_the_row_it_was_predicted_with_however_late_its
         for one in (late, never):
             one.learn_one({"text": text}, y)
     (text, y), rest = records[40], records[41:]
-    values = late._fields.values({"text": text})
+    values = late._fields.to_field_values({"text": text})
     row = late._learner.encode_records([values])[0]
     late.predict_one({"text": text})
     for other, label in rest:

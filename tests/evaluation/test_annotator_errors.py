@@ -101,7 +101,7 @@ def test_an_annotator_who_improves_counts_again():
         for _ in range(n):
             for name in NAMES:
                 errs = rng.random() < (wrong if name == "eve" else 0.05)
-                errors.observe(errors.number(name), 0.1 if errs else 0.9, 2)
+                errors.observe(errors.number_of(name), 0.1 if errs else 0.9, 2)
 
     label(100, 0.5)
     assert errors.left_out == {NAMES.index("eve")}
@@ -112,18 +112,18 @@ def test_an_annotator_who_improves_counts_again():
 def test_at_most_part_of_all_labels_is_left_out():
     errors = AnnotatorErrors()
     for i in range(400):
-        errors.observe(errors.number("one"), 0.05 if i % 2 else 0.95, 2)
-        errors.observe(errors.number("two"), 0.05 if i % 2 else 0.95, 2)
-        errors.observe(errors.number("right"), 0.95, 2)
+        errors.observe(errors.number_of("one"), 0.05 if i % 2 else 0.95, 2)
+        errors.observe(errors.number_of("two"), 0.05 if i % 2 else 0.95, 2)
+        errors.observe(errors.number_of("right"), 0.95, 2)
     assert len(errors.left_out) <= 1
 
 
 def test_names_are_bounded_and_labels_without_a_name_are_nobody_s():
     errors = AnnotatorErrors()
-    assert errors.number(None) == errors.number("") == UNKNOWN
+    assert errors.number_of(None) == errors.number_of("") == UNKNOWN
     for i in range(MOST_SOURCES + 5):
-        errors.number(str(i))
-    assert errors.number("one more") == UNKNOWN
+        errors.number_of(str(i))
+    assert errors.number_of("one more") == UNKNOWN
     assert len(errors.names) == MOST_SOURCES
 
 

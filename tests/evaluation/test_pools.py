@@ -20,7 +20,7 @@ def judged(stream, batch, *, answered=1.0, known=(), seed=0):
         rows = slice(first, first + batch)
         cold = first < 100
         X = doubt[rows].astype(np.float32)[:, None]
-        asked = one.select_requests(ids[rows], X, doubt[rows], cold=cold)
+        asked = one.select_requests(ids[rows], X, doubt[rows], at_random=cold)
         judge.add_predictions(ids[rows], stream.scored(rows), asked)
         told = [id for id in ids[rows] if id in known]
         one.exclude(told)

@@ -127,7 +127,7 @@ def test_sets_are_everything_until_a_label_has_come():
     sets = PredictionSets()
     sets.add_records(np.array([[0.9, 0.1]]), np.array([[0.9, 0.1]]))
     assert sets.threshold() == 0.0
-    assert is_in_set(0.0, sets.threshold(unseen=0.5))
+    assert is_in_set(0.0, sets.threshold(unseen_probability=0.5))
 
 
 @pytest.mark.parametrize("sure", [1.0, 0.7])

@@ -13,7 +13,7 @@ def test_values_are_numbered_by_the_labels_that_teach_them_and_not_on_arrival():
     features.encode_arrivals([("red",), ("blue",)])
     teach(features, ("blue", "x"), ("red", "x"), ("blue", "y"))
     assert column(features, "red", "blue", "green") == [2, 1, 0]
-    assert features.categorical == [0]
+    assert features.categorical_columns == [0]
 
 
 def test_a_rare_value_shares_the_place_of_those_unseen_until_it_has_had_enough_labels():
@@ -81,7 +81,7 @@ def test_the_first_253_values_have_numbers_and_more_bring_rates_beside_them():
     teach(features, ("one more", "yes"))
     assert features.names == ["a", "a: rate of yes", "a: rate of no"]
     assert column(features, "v252", "one more") == [253, 0]
-    assert features.categorical == [0]
+    assert features.categorical_columns == [0]
 
 
 def test_a_rate_is_that_of_a_value_shrunk_towards_that_of_all_by_ten_labels():

@@ -88,7 +88,7 @@ def test_restored_features_give_the_same_rows(folder):
     about, arrays = features.state()
     restored = Features.restore(about, arrays, SentenceEncoders(folder))
     assert_same_state(features, restored)
-    restored.refuse_other_encoders()
+    restored.check_encoders_unchanged()
     np.testing.assert_array_equal(features.encode([("gift",)]), restored.encode([("gift",)]))
 
 
@@ -106,7 +106,7 @@ def test_encoder_with_other_files_is_refused(folder):
     tiny.write_encoder(folder / "model", seed=1)
     restored = Features.restore(about, arrays, SentenceEncoders(folder))
     with pytest.raises(StateError, match="put those files back"):
-        restored.refuse_other_encoders()
+        restored.check_encoders_unchanged()
 
 
 def test_size_of_the_encoder_must_be_that_of_the_field(folder):

@@ -64,7 +64,7 @@ def test_features_restored_at_any_step_go_on_bit_for_bit(before, after):
     twin = Features.restore(json.loads(json.dumps(about)), {n: a.copy() for n, a in arrays.items()})
     assert_same_rows(go_on(features, after), go_on(twin, after))
     assert twin.names == features.names
-    assert twin.categorical == features.categorical
+    assert twin.categorical_columns == features.categorical_columns
     assert twin.unreadable == features.unreadable
     assert_same_state(twin, features)
 

@@ -15,7 +15,7 @@ def test_rows_hold_the_newest_labels_first(labels, n):
     numbers = list(dict.fromkeys(labels))
     newest = [numbers.index(label) for label in labels[::-1][:n]]
     wanted = newest + [np.nan] * (n - len(newest))
-    rows = lags.make_rows(3)
+    rows = lags.make_lag_rows(3)
     assert rows.dtype == np.float32
     np.testing.assert_array_equal(rows, np.tile(np.array(wanted, np.float32), (3, 1)))
 
@@ -30,7 +30,7 @@ def test_resumed_lags_go_on_as_if_never_stopped(before, after):
         first.add(label)
         second.add(label)
     assert first.state() == second.state()
-    np.testing.assert_array_equal(first.make_rows(1), second.make_rows(1))
+    np.testing.assert_array_equal(first.make_lag_rows(1), second.make_lag_rows(1))
 
 
 @pytest.mark.parametrize("wrong", [-1, 1.0, True, None, "2"])

@@ -6,7 +6,7 @@ from learner.small_learner import IDS, X, Y, assert_same, small
 
 from streamboost.errors import ConfigurationError
 from streamboost.learner import QueryConfig, StreamLearner, WorkingSet
-from streamboost.learner.annotators import MOST_SOURCES, Annotators
+from streamboost.learner.annotators import MOST_SOURCES, AnnotatorStatistics
 from streamboost.learner.label_quality import LabelQuality
 from streamboost.learner.labelled_rows import AnnotatedRow, LabelledRows
 
@@ -116,7 +116,7 @@ def test_saving_and_restoring_while_asking_again_changes_nothing():
 
 
 def test_what_is_shared_is_compared_with_others_and_the_rest_with_predictions():
-    annotators = Annotators()
+    annotators = AnnotatorStatistics()
     row = AnnotatedRow(1, [("ann", "ok")], guess="ok")
     annotators.observe(row)
     assert annotators.to_json()["ann"] == {
@@ -134,7 +134,7 @@ def test_what_is_shared_is_compared_with_others_and_the_rest_with_predictions():
 
 def doubts_of(rows, classes):
     """Return `LabelQuality` of rows by id: (votes, likely labels); the last vote holds."""
-    kept, annotators = LabelledRows(WorkingSet(), np.random.SeedSequence(1)), Annotators()
+    kept, annotators = LabelledRows(WorkingSet(), np.random.SeedSequence(1)), AnnotatorStatistics()
     kept.widen_rows(2)
     for name in classes:
         kept.append(np.zeros(2, np.float32), name, 0, 1.0, 0)
@@ -145,7 +145,7 @@ def doubts_of(rows, classes):
         for source, label in votes:
             row.add_vote(source, label)
             annotators.observe(row)
-        kept.append(np.zeros(2, np.float32), votes[-1][1], 0, 1.0, 0, id=id, named=row)
+        kept.append(np.zeros(2, np.float32), votes[-1][1], 0, 1.0, 0, id=id, annotations=row)
     return LabelQuality(kept, annotators), kept
 
 
@@ -179,7 +179,7 @@ def test_who_errs_shows_where_no_prediction_is_confident():
 
 
 def test_names_that_never_come_again_cannot_fill_the_memory():
-    annotators = Annotators()
+    annotators = AnnotatorStatistics()
     for i in range(MOST_SOURCES + 50):
         annotators.observe(AnnotatedRow(i, [(f"name {i}", "ok")]))
     assert len(annotators.to_json()) <= MOST_SOURCES + 1

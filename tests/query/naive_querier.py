@@ -36,7 +36,7 @@ class NaiveQuerier:
         ahead = self.block - behind % self.block if behind >= 0 else -behind
         return self.tokens - max(0, 1 - ahead * self.earned)
 
-    def select_requests(self, ids, utility, *, cold):
+    def select_requests(self, ids, utility, *, at_random):
         """Return (id, utility, propensity, audit, selected) of those that are asked for."""
         asked = []
         for id, u in zip(ids, utility.tolist(), strict=True):
@@ -49,9 +49,9 @@ class NaiveQuerier:
             draw, by_rank = self.draws.random(), self.config.strategy != "random"
             p = 0.0
             if self.free >= 1:
-                p = self.chance(u) if by_rank and not cold else self.even_share()
+                p = self.chance(u) if by_rank and not at_random else self.even_share()
             wanted = draw < p
-            if self.free >= 1 and by_rank and not cold:
+            if self.free >= 1 and by_rank and not at_random:
                 self.threshold *= 0.99 if wanted else 1.01
             audited = bool(audits and self.records == self.place)
             self.tokens -= wanted

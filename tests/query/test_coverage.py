@@ -72,7 +72,7 @@ def select(asking, vectors, start=0, step=1_000):
     for begin in range(0, len(vectors), step):
         some = vectors[begin : begin + step]
         ids = [str(begin + i) for i in range(len(some))]
-        found = asking.select_requests(ids, some, np.ones(len(some)), cold=True, vectors=some)
+        found = asking.select_requests(ids, some, np.ones(len(some)), at_random=True, vectors=some)
         requested += map(int, found.ids)
         probabilities.append(found.inclusion_probabilities)
     return requested, np.concatenate(probabilities)

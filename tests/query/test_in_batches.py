@@ -55,10 +55,10 @@ def test_batches_are_answered_as_their_records_one_by_one(strategy, seed, kind, 
     ends = np.cumsum([0, *(size for size, _ in parts)]).tolist()
     utility = UTILITIES[kind](np.random.default_rng(seed), ends[-1])
     X = utility.astype(np.float32)[:, None]
-    for (_, cold), (a, b) in zip(parts, pairwise(ends), strict=True):
+    for (_, at_random), (a, b) in zip(parts, pairwise(ends), strict=True):
         ids = [str(i) for i in range(a, b)]
-        asked = one.select_requests(ids, X[a:b], utility[a:b], cold=cold)
-        expected = naive.select_requests(ids, utility[a:b], cold=cold)
+        asked = one.select_requests(ids, X[a:b], utility[a:b], at_random=at_random)
+        expected = naive.select_requests(ids, utility[a:b], at_random=at_random)
         assert asked.ids == [id for id, *_ in expected]
         for k, name in enumerate(("utility", "propensity", "audit", "selected"), start=1):
             told = np.array([row[k] for row in expected], dtype=getattr(asked, name).dtype)
@@ -85,7 +85,7 @@ def test_a_batch_is_answered_as_its_parts(selection):
         for start in range(0, 500, size):
             part = slice(start, min(start + size, 500))
             named = [str(i) for i in range(part.start, part.stop)]
-            asked = one.select_requests(named, X[part], utility[part], cold=False)
+            asked = one.select_requests(named, X[part], utility[part], at_random=False)
             ids, chances = ids + asked.ids, chances + asked.propensity.tolist()
         answers.append((ids, chances, repr(one.state())))
     assert answers[0] == answers[1] == answers[2]

@@ -97,11 +97,11 @@ def test_an_audit_falls_on_a_record_as_often_as_its_propensity_says(audit):
 
 
 @pytest.mark.parametrize(
-    ("selection", "budget", "cold"),
+    ("selection", "budget", "at_random"),
     [("quantile_filter", 0.2, True), ("variable_uncertainty", 1.0, False)],
 )
 @pytest.mark.quick_once
-def test_a_rules_decision_comes_out_as_often_as_its_propensity_says(selection, budget, cold):
+def test_a_rules_decision_comes_out_as_often_as_its_propensity_says(selection, budget, at_random):
     """The same state asked about the same record, 10,000 times with fresh numbers."""
     one = querier(3, budget=budget, selection=selection, audit=0.0)
     decide(one, stream(150))
@@ -110,7 +110,7 @@ def test_a_rules_decision_comes_out_as_often_as_its_propensity_says(selection, b
     for seed in range(10_000):
         state["draws"] = np.random.default_rng(seed).bit_generator.state
         one.resume(state, arrays)
-        requests = decide(one, [0.55], cold=cold)
+        requests = decide(one, [0.55], at_random=at_random)
         hits += len(requests)
         chances |= set(requests.propensity.tolist())
     (p,) = chances

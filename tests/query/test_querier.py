@@ -48,14 +48,14 @@ def test_requests_stay_within_budget_over_any_stream_delay_and_restart(strategy,
     one = Querier(strategy, np.random.SeedSequence(seed))
     one.set_n_features(1)
     asked, ids, unanswered = [], set(), []
-    for size, cold, restart, answers in batches:
+    for size, at_random, restart, answers in batches:
         if restart:
             resumed = Querier(strategy, np.random.SeedSequence(99))
             resumed.resume(*one.state())
             one = resumed
         start = len(asked)
         for i, utility in enumerate(stream(size, seed)):  # one by one, to know when each came
-            got = decide(one, [utility], start=start + i, cold=cold)
+            got = decide(one, [utility], start=start + i, at_random=at_random)
             asked.append(len(got))
             assert not ids & set(got.ids)
             assert ((got.propensity > 0) & (got.propensity <= 1)).all()
@@ -76,15 +76,15 @@ def test_requests_stay_within_budget_over_any_stream_delay_and_restart(strategy,
 @settings(max_examples=60, deadline=None)
 @given(strategies(), st.lists(st.integers(0, 150), max_size=4), st.booleans())
 @pytest.mark.slow
-def test_answers_do_not_depend_on_how_any_stream_is_cut_or_restarted(strategy, cuts, cold):
+def test_answers_do_not_depend_on_how_any_stream_is_cut_or_restarted(strategy, cuts, at_random):
     utility = stream(150)
     whole = Querier(strategy, np.random.SeedSequence(1))
     whole.set_n_features(1)
-    expected = decide(whole, utility, cold=cold)
+    expected = decide(whole, utility, at_random=at_random)
     one, parts = Querier(strategy, np.random.SeedSequence(1)), []
     one.set_n_features(1)
     for a, b in pairwise([0, *sorted(cuts), 150]):
-        parts.append(decide(one, utility[a:b], start=a, cold=cold))
+        parts.append(decide(one, utility[a:b], start=a, at_random=at_random))
         resumed = Querier(strategy, np.random.SeedSequence(2))
         resumed.resume(*one.state())
         one = resumed
@@ -124,7 +124,7 @@ def test_at_random_every_utility_is_asked_for_alike():
 
 
 def test_the_cold_start_asks_at_random():
-    requests = decide(querier(budget=0.2), stream(3000), cold=True)
+    requests = decide(querier(budget=0.2), stream(3000), at_random=True)
     assert abs(requests.utility.mean() - 0.5) < 4 * np.sqrt(1 / 12 / len(requests))
 
 
@@ -133,5 +133,5 @@ def test_savings_are_spent_at_no_more_than_three_times_the_earnings():
     decide(one, np.full(1000, -1e12))  # below any threshold: the selection asks for none of them
     assert one.budget.tokens > 18
     at_most = 3 * one.budget.tokens_per_record
-    requests = decide(one, stream(30), cold=True)
+    requests = decide(one, stream(30), at_random=True)
     assert np.isclose(requests.propensity.max(), one.budget.inclusion_probability(at_most))

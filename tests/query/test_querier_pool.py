@@ -20,7 +20,7 @@ def test_a_pool_asks_for_rounds_as_often_as_the_budget_pays_for_them():
 
 
 def test_a_cold_pool_asks_at_random():
-    requests = decide(pool(), stream(60), cold=True)
+    requests = decide(pool(), stream(60), at_random=True)
     np.testing.assert_array_equal(requests.propensity, [0.1] * 4)
 
 
@@ -28,7 +28,7 @@ def test_a_standing_pool_is_asked_in_rounds_without_a_new_record():
     one = pool(budget=0.25)
     utility = stream(40)
     first = decide(one, utility)
-    more = [one.request_from_pool(4, cold=False) for _ in range(3)]
+    more = [one.request_from_pool(4, at_random=False) for _ in range(3)]
     asked = [*first.ids, *(i for round in more for i in round.ids)]
     assert asked[:4] == first.ids
     assert set(asked) == {str(i) for i in np.argsort(utility)[-10:]}
@@ -37,9 +37,9 @@ def test_a_standing_pool_is_asked_in_rounds_without_a_new_record():
 
 def test_a_round_needs_a_pool_and_a_size():
     with pytest.raises(ConfigurationError, match='choose mode "pool"'):
-        querier().request_from_pool(5, cold=False)
+        querier().request_from_pool(5, at_random=False)
     with pytest.raises(ConfigurationError, match="n, the requests of a round, is 0"):
-        pool().request_from_pool(0, cold=False)
+        pool().request_from_pool(0, at_random=False)
 
 
 def test_in_a_pool_audits_fall_on_records_that_leave_it_whether_or_not_they_were_useful():

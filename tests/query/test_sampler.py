@@ -73,7 +73,7 @@ def test_useful_records_and_doubtful_ones_have_the_better_chances():
     utility, sure = stream(4_000), np.random.default_rng(8).uniform(0.5, 1.0, 4_000)
     X = utility.astype(np.float32)[:, None]
     chances = one.select_requests(
-        [str(i) for i in range(4_000)], X, utility, sure, cold=False
+        [str(i) for i in range(4_000)], X, utility, sure, at_random=False
     ).inclusion_probabilities
     late = slice(500, None)
     top, doubtful = utility[late] > 0.9, sure[late] < 0.6
@@ -118,14 +118,14 @@ def test_doubts_go_by_their_mean_over_the_newest_500_however_many_arrive_togethe
 
 def test_a_loan_is_spent_first_and_repaid_by_the_end():
     one, n = querier(budget=0.05, initial_credit=10, stream_length=1_000), 1_000
-    asked = [int(i) for i in decide(one, stream(n), cold=True).ids]
+    asked = [int(i) for i in decide(one, stream(n), at_random=True).ids]
     assert len([i for i in asked if i < 100]) > 8
     assert len(asked) <= 0.05 * n
 
 
 def test_what_is_set_apart_for_asking_again_is_there_when_it_falls_due():
     rng = np.random.default_rng(2)
-    one, n, burst = strata("0.1", again=Fraction(1, 5)), 4_000, 20
+    one, n, burst = strata("0.1", relabel_share=Fraction(1, 5)), 4_000, 20
     bought = []
     for density, draw in rng.random((n, 2)):
         asked, _ = ask(one, [2 * density], [draw])
@@ -143,7 +143,7 @@ def test_what_is_set_apart_for_asking_again_is_there_when_it_falls_due():
 
 def test_where_every_label_could_be_bought_asking_again_leaves_some_unasked():
     rng = np.random.default_rng(6)
-    one, n = strata("1", again=Fraction(1, 5)), 2_000
+    one, n = strata("1", relabel_share=Fraction(1, 5)), 2_000
     total = []
     for density, draw in rng.random((n, 2)):
         asked, _ = ask(one, [2 * density], [draw])

@@ -110,13 +110,13 @@ def test_a_loan_is_repaid_by_the_expected_end_and_bursts_hold(
 
 
 def test_a_loan_is_there_from_the_first_record_on():
-    budget = TokenBudget(Fraction(1, 100), 20, Fraction(0), initial_credit=10, expected=3000)
+    budget = TokenBudget(Fraction(1, 100), 20, Fraction(0), initial_credit=10, stream_length=3000)
     assert spend(budget, 0, [True] * 10)[:, 1].all()
     assert not spend(budget, 0, [True] * 100)[:, 1].any()
 
 
 def test_a_loan_lowers_what_is_earned_until_it_is_repaid():
-    budget = TokenBudget(Fraction(1, 10), 50, Fraction(0), initial_credit=30, expected=1000)
+    budget = TokenBudget(Fraction(1, 10), 50, Fraction(0), initial_credit=30, stream_length=1000)
     asked = spend(budget, 0, [True] * 2000)[:, 1]
     assert asked[:1000].sum() == 100
     assert asked[1000:].sum() == 100
@@ -124,7 +124,7 @@ def test_a_loan_lowers_what_is_earned_until_it_is_repaid():
 
 
 def test_with_a_loan_every_block_still_has_its_audit():
-    budget = TokenBudget(Fraction(1, 10), 40, Fraction(1), initial_credit=30, expected=1000)
+    budget = TokenBudget(Fraction(1, 10), 40, Fraction(1), initial_credit=30, stream_length=1000)
     answers = spend(budget, 0, [True] * 1500)
     first = ceil(1 / Fraction(1, 10)) - 1
     audited = answers[first:, 2]

@@ -13,7 +13,7 @@ def said(before=0, n_classes=2, value=0.0):
 
 
 def as_lists(one):
-    return one.before, one.logs.dtype, one.logs.tolist(), one.known.tolist()
+    return one.newest_class, one.logs.dtype, one.logs.tolist(), one.known.tolist()
 
 
 def test_what_was_said_is_known_once_by_its_id():
@@ -59,7 +59,7 @@ def test_a_memory_resumed_is_the_same():
     for i in range(6):
         before, logs, known = kept.pop(str(i))
         other = twin.pop(str(i))
-        assert other.before == before
+        assert other.newest_class == before
         np.testing.assert_array_equal(other.logs, logs)
         np.testing.assert_array_equal(other.known, known)
     assert len(twin) == twin._bytes == 0
@@ -83,6 +83,6 @@ def test_a_record_scored_alone_is_remembered_like_those_of_a_batch():
     assert len(alone) == len(together) == 4
     assert alone.state()[0] == together.state()[0]
     alone.put_scored("e", 7, scored)
-    assert alone.pop("e").before == 7
+    assert alone.pop("e").newest_class == 7
     assert alone.pop("e") is None
-    assert alone.pop("a").before == 3
+    assert alone.pop("a").newest_class == 3

@@ -44,7 +44,7 @@ def filtered(X, P, y, every=8, delay=20, batch=5):
     for start in range(0, len(X), batch):
         rows = slice(start, start + batch)
         found[rows] = arrive(one, X[rows], P[rows])
-        one.name_arrivals([str(i) for i in range(start, start + batch)])
+        one.set_arrival_ids([str(i) for i in range(start, start + batch)])
         while given + delay <= start:
             one.learn(str(given), int(y[given]))
             given += every
@@ -58,14 +58,14 @@ def test_predictions_are_those_of_a_plain_filter():
     one, plain = ClassRunFilter(), NaiveClassRunFilter(3, 4)
     for i in range(len(X)):
         arrive(one, X[i : i + 1], P[i : i + 1])
-        one.name_arrivals([str(i)])
+        one.set_arrival_ids([str(i)])
         expected = plain.arrive(X[i].astype(float), P[i])
         np.testing.assert_allclose(one._filtered[i], expected, rtol=2e-4)
         if i % 6 == 5:
             late = i - (i % 5)
             one.learn(str(late), int(y[late]))
             plain.learn(late, int(y[late]))
-    np.testing.assert_allclose(one._posterior, plain.posterior(), rtol=1e-6)
+    np.testing.assert_allclose(one._hypothesis_probabilities, plain.posterior(), rtol=1e-6)
 
 
 def test_in_runs_filtered_predictions_are_used_and_right_more_often():
@@ -85,7 +85,7 @@ def test_without_runs_nothing_is_changed():
     P = likely(y)
     one, found = filtered(X[order], P[order], y[order])
     assert one.mixture_weight == 0.0
-    assert one._posterior[-1] > 0.5
+    assert one._hypothesis_probabilities[-1] > 0.5
     np.testing.assert_array_equal(found[1_000:], P[order][1_000:])
 
 
@@ -110,7 +110,7 @@ def test_a_resumed_filter_goes_on_with_the_same_bits():
     for each in (one, twin):
         each.learn("395", 1)
         arrive(each, X[:20], P[:20])
-        each.name_arrivals([str(i) for i in range(20)])
+        each.set_arrival_ids([str(i) for i in range(20)])
         each.learn("3", 2)
     assert_same(one.state()[1], twin.state()[1])
     assert one.state()[0] == twin.state()[0]
@@ -144,10 +144,10 @@ def test_records_that_were_scored_otherwise_get_no_place():
     X, y = runs(20)
     arrive(one, X, likely(y))
     arrive(one, X[:0], likely(y)[:0])
-    one.name_arrivals([])
+    one.set_arrival_ids([])
     arrive(one, X, likely(y))
-    one.name_arrivals(["a"])
-    one.name_arrivals([str(i) for i in range(20)])
+    one.set_arrival_ids(["a"])
+    one.set_arrival_ids([str(i) for i in range(20)])
     assert one.state()[0]["ids"] == []
 
 
@@ -155,7 +155,7 @@ def test_new_classes_and_columns_are_added_and_too_many_classes_switch_it_off():
     one = ClassRunFilter()
     X, y = runs(20)
     arrive(one, X[:, :1], likely(y)[:, :2])
-    one.name_arrivals([str(i) for i in range(20)])
+    one.set_arrival_ids([str(i) for i in range(20)])
     one.learn("19", 3)
     P = likely(y)
     assert arrive(one, X, P) is P
@@ -193,7 +193,7 @@ def test_a_snapshot_between_score_and_query_loses_no_place():
     arrive(one, X, likely(y))
     twin.resume(*one.state())
     for each in (one, twin):
-        each.name_arrivals([str(i) for i in range(40)])
+        each.set_arrival_ids([str(i) for i in range(40)])
     assert twin.state()[0] == one.state()[0]
     assert len(one.state()[0]["ids"]) == 40
 

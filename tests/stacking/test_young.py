@@ -62,15 +62,15 @@ def test_after_a_change_committees_born_after_it_lead(after):
 
 def test_a_change_is_reported_with_the_place_where_it_began(after):
     learner, _, _ = after
-    changes, total = list(learner.changes), learner.changes.total
+    changes, total = list(learner.changes), learner.changes.n_detected
     assert total == len(changes)
     first = changes[0]
     assert abs(first.since_records - 1_000) <= 100, "committees are born every 8 labels"
     assert abs(first.since_labels - 100) <= 12
     assert 1_000 < first.records <= 1_450
     assert first.since_labels < first.labels <= first.since_labels + 50
-    assert learner.changes.newer_than(total - 1) == changes[-1:] == [learner.changes.newest]
-    assert learner.changes.newer_than(total) == []
+    assert learner.changes.detected_after(total - 1) == changes[-1:] == [learner.changes.newest]
+    assert learner.changes.detected_after(total) == []
 
 
 def test_a_change_is_not_reported_again_after_a_class_is_renamed(after):
@@ -112,11 +112,11 @@ def test_committees_are_trained_with_the_others_and_while_they_predict_at_each_l
     X, y = changing(600, 300)
     for i in range(600):
         young = learner._stacking.young
-        version, predicted = learner.trainer.newest_version, young.predicts
+        version, predicted = learner.trainer.newest_version, young.are_used_in_predictions
         before = [member.n_labels for member in young.members]
         served(X[i : i + 1], y[i : i + 1], learner)
         after = [member.n_labels for member in young.members]
-        if learner.trainer.newest_version == version and predicted == young.predicts:
+        if learner.trainer.newest_version == version and predicted == young.are_used_in_predictions:
             between[predicted] += sum(n > 0 for n in after) > 0 and after[: len(before)] != before
     assert between[True] > 3
     assert between[False] == 0
@@ -125,7 +125,7 @@ def test_committees_are_trained_with_the_others_and_while_they_predict_at_each_l
 def test_the_ages_of_recent_committees_double():
     young = RecentCommittees()
     for n in range(1, 3_001):
-        young.add_if_due(n, RARE)
+        young.add_committee_if_due(n, RARE)
     ages = np.array([3_000 - member.order for member in young.members])
     assert (ages[:-2] >= 2 * np.maximum(ages[2:], 8)).all()
     assert 10 <= len(ages) <= 24
@@ -134,8 +134,8 @@ def test_the_ages_of_recent_committees_double():
 def test_committees_are_further_apart_where_labels_are_frequent():
     rare, frequent = RecentCommittees(), RecentCommittees()
     for n in range(1, 2_001):
-        rare.add_if_due(n, RARE)
-        frequent.add_if_due(n, 1.0)
+        rare.add_committee_if_due(n, RARE)
+        frequent.add_committee_if_due(n, 1.0)
     assert len(frequent.members) == 2 < len(rare.members)
 
 

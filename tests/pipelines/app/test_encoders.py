@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSource
-from streamboost.encoders.onnx import OnnxEncoder, _text_key
+from streamboost.encoders.onnx import OnnxEncoder, _text_cache_key
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.pipelines.app.check import check_pipeline
 from streamboost.pipelines.app.export import export
@@ -243,7 +243,7 @@ def test_texts_are_encoded_before_the_step_of_their_batch(pipeline, monkeypatch)
     encode, by_thread = OnnxEncoder.encode, Counter()
 
     def count(self, texts):
-        missing = sum(_text_key(text) not in self._cache for text in texts)
+        missing = sum(_text_cache_key(text) not in self._cache for text in texts)
         by_thread[current_thread().name] += missing
         return encode(self, texts)
 
