@@ -125,7 +125,7 @@ def test_the_newest_rows_are_given_with_the_labels_they_have_now():
     rows.widen_rows(1)
     for place in range(6):
         named = AnnotatedRow(0, []) if place != 3 else None
-        rows.append(row(place), "ab"[place % 2], 0, NAN, place, id=str(place), named=named)
+        rows.append(row(place), "ab"[place % 2], 0, NAN, place, id=str(place), annotations=named)
     rows.correct_label("5", "c", 0, 0)
     ids, labels, X = rows.newest_rows(2)
     assert (ids, labels, X.ravel().tolist()) == (["5", "4"], ["c", "a"], [5.0, 4.0])
