@@ -83,8 +83,9 @@ def test_pipeline_files_and_their_parts_are_valid(file, tmp_path):
         whole["kafka"] = {"bootstrap_servers": "localhost:9092"}
     for section, keys in tables.items():
         whole[section] = whole.get(section, {}) | keys
-    names = dict.fromkeys(re.findall(r"\$\{(\w+)\}", file), "secret")
-    parse(whole, tmp_path, environment=names)
+    names = re.findall(r"\$\{(\w+)\}", file)
+    values = {name: "http://localhost" if name.endswith("URL") else "secret" for name in names}
+    parse(whole, tmp_path, environment=values)
 
 
 def test_the_readme_s_pipeline_file_reads_the_readme_s_record(tmp_path):

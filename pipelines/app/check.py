@@ -56,6 +56,7 @@ from streamboost.pipelines.label_studio import run as label_studio
 from streamboost.pipelines.label_studio.tasks import FILE, TaskStore
 from streamboost.pipelines.models.recorded import RecordedPredictions
 from streamboost.pipelines.models.transformer import decode_raw_record
+from streamboost.pipelines.monitoring.webhook import url_origin
 from streamboost.pipelines.runner.initial_data import decode_initial_data, deploy_initial_committee
 from streamboost.pipelines.runner.replay import (
     find_missing_batches,
@@ -154,6 +155,10 @@ def check_pipeline(config: Config) -> Iterator[CheckResult]:
     yield _check_part(config, "retention", partial(_describe_retention, config))
     if config.sections.pipeline.checkpoint_copy is not None:
         yield _check_part(config, "copies", partial(_describe_checkpoint_copies, config))
+    if (notify := config.sections.notify) is not None:
+        signed = "not signed" if notify.secret is None else "signed"
+        text = f"{', '.join(notify.events)} to {url_origin(notify.url)}, {signed}"
+        yield CheckResult("notify", True, config.mask(text))
     if config.sections.label_studio is not None:
         yield _check_part(config, "label_studio", partial(_describe_label_studio_project, config))
 

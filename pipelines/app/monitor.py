@@ -3,29 +3,58 @@
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
 from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.monitoring.last_error import LastErrorFile, read_last_error
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.state.folder import State, read_or_create_token
 
-__all__ = ["monitor_runner"]
+__all__ = ["monitor_runner", "open_notifier"]
+
+if TYPE_CHECKING:
+    from streamboost.pipelines.monitoring.notifier import Notifier
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def monitor_runner(config: Config, state: State, runner: Runner) -> Iterator[None]:
-    """Context manager that publishes the status, and serves /healthz, /readyz and /metrics."""
+def open_notifier(
+    config: Config, state: State, last_error: LastErrorFile
+) -> "Iterator[Notifier | None]":
+    """Send notifications in this context, also of an error; yield None without [notify]."""
+    section = config.sections.notify
+    if section is None:
+        yield None
+        return
+    from streamboost.pipelines.monitoring.notifier import Notifier
+
+    notifier = Notifier(section, config.name, config.mask)
+    read = partial(read_last_error, state.last_error)
+    with notifier.notify_failure(lambda: last_error.sequence(), read):
+        yield notifier
+
+
+@contextmanager
+def monitor_runner(
+    config: Config, state: State, runner: Runner, notifier: "Notifier | None" = None
+) -> Iterator[None]:
+    """Context manager that publishes the status, serves /healthz, /readyz and /metrics, and notifies."""
     with ExitStack() as stack:
+        if notifier is not None:
+            notifier.watch(runner)
         if config.sections.monitor.port:
-            stack.enter_context(_serve_health_endpoints(config, state, runner))
+            stack.enter_context(_serve_health_endpoints(config, state, runner, notifier))
         if config.sections.monitor.publish_every:
             stack.enter_context(_publish_status(config, state, runner))
         yield
 
 
 @contextmanager
-def _serve_health_endpoints(config: Config, state: State, runner: Runner) -> Iterator[None]:
+def _serve_health_endpoints(
+    config: Config, state: State, runner: Runner, notifier: "Notifier | None"
+) -> Iterator[None]:
     from streamboost.pipelines.monitoring.http import HealthServer, HealthServerAddress
     from streamboost.pipelines.monitoring.metrics import Metrics
 
@@ -38,6 +67,8 @@ def _serve_health_endpoints(config: Config, state: State, runner: Runner) -> Ite
     token = read_or_create_token(state.token)
     server = HealthServer(place, token, lambda: runner.is_ready, metrics.expose)
     runner.observers.append(metrics)
+    if notifier is not None:
+        notifier.webhook.on_result = metrics.count_notification
     with closing(server):
         _log.info(
             "%s:%d serves /healthz, /readyz and /metrics; the token of /metrics is in %s",

@@ -21,7 +21,7 @@ from streamboost.pipelines.app.distributed import open_records_source, prepare_d
 from streamboost.pipelines.app.encoders import encoder_digests
 from streamboost.pipelines.app.factories import create_models
 from streamboost.pipelines.app.first_records import infer_schema
-from streamboost.pipelines.app.monitor import monitor_runner
+from streamboost.pipelines.app.monitor import monitor_runner, open_notifier
 from streamboost.pipelines.app.recovery import (
     InitialModel,
     copy_checkpoints,
@@ -130,14 +130,17 @@ def run(
         begin = f"continuing after batch {newest}" if committed else "starting"
         _log.info("%s: %s; Ctrl-C stops", config.name, begin, extra={"event": "run_started"})
         last_error = LastErrorFile(state.last_error, config.mask, lambda: newest)
-        with last_error.record_errors():
+        with last_error.record_errors(), open_notifier(config, state, last_error) as notifier:
             with open_records_source(config, connectors.records) as records:
                 schema = infer_schema(config, state, records, stop, until_idle=until_idle)
             if schema is None:
                 return 0
             runner = build_runner(config, state, schema, connectors, stop, [*observers, last_error])
             last_error.sequence = lambda: runner.pipeline.sequence
-            with add_sequence_to_log(last_error.sequence), monitor_runner(config, state, runner):
+            with (
+                add_sequence_to_log(last_error.sequence),
+                monitor_runner(config, state, runner, notifier),
+            ):
                 on_data_loss = config.sections.pipeline.on_data_loss
                 recover(runner, checkpoint, newest, on_data_loss=on_data_loss, upgrade=upgrade)
                 if stop.requested:

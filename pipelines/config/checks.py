@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from streamboost.connectors.files.open import STDIN
 from streamboost.errors import ConfigurationError
@@ -17,6 +18,9 @@ from streamboost.pipelines.config.sections import Sections
 from streamboost.pipelines.config.variables import variable_names
 
 __all__ = ["find_contradictions"]
+
+_KEY_BYTES = 24
+"""Minimum length of the key of [notify], by Standard Webhooks."""
 
 _SECRET = 'is a secret: write it as "${NAME}" and set the environment variable NAME'
 
@@ -39,6 +43,7 @@ def find_contradictions(
         *_check_kafka_topics_and_options(sections, tables),
         *_check_message_formats(sections, tables),
         *_check_label_studio_token(tables),
+        *_check_notifications(sections, tables),
         *_check_decision_parameters(sections),
         *_check_settings_of_external_models(sections, tables.get("query", {})),
         *_check_connector_sections(sections),
@@ -231,6 +236,35 @@ def _check_label_studio_token(tables: Mapping[str, Any]) -> list[Problem]:
     return (
         [Problem("label_studio", "token", _SECRET)] if token and not variable_names(token) else []
     )
+
+
+def _check_notifications(sections: Sections, tables: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield a problem for an invalid URL or secret of [notify], without its text.
+
+    Both are secrets: whoever has the address of a webhook can post to its channel.
+    """
+    section = sections.notify
+    if section is None:
+        return
+    for key, value in (("url", section.url), ("secret", section.secret)):
+        if value is not None and not variable_names(tables["notify"][key]):
+            yield Problem("notify", key, _SECRET)
+    if not _is_webhook_url(section.url):
+        text = "must be an http or https address without a user"
+        yield Problem("notify", "url", text)
+    if section.key is not None and len(section.key) < _KEY_BYTES:
+        text = "must be base64 of at least 24 bytes: create it with `openssl rand -base64 32`"
+        yield Problem("notify", "secret", text)
+
+
+def _is_webhook_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+    is_clean = url.isascii() and url.isprintable() and " " not in url
+    return is_clean and has_host and parts.scheme in ("http", "https") and "@" not in parts.netloc
 
 
 def _check_decision_parameters(sections: Sections) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ Keys that may change between two runs on the same state:
   `encoder_threads`
 - [source] and [labels]: `follow`, `on_corrupt`
 - [kafka]: all keys except `transactions`
-- [schema_registry], [monitor], [serve], [label_studio], [decision]: all keys
+- [schema_registry], [monitor], [notify], [serve], [label_studio], [decision]: all keys
 - [predictions], [requests], [dead_letters]: location, format and included fields, except outputs
   that an oracle or a dataset reads
 - [schema.fields]: added fields, which older records lack; [schema] `classes`
@@ -63,7 +63,7 @@ _PIPELINE = {
     "keep_versions",
     "encoder_threads",
 }
-_IRRELEVANT_SECTIONS = {"decision", "label_studio", "schema_registry", "serve"}
+_IRRELEVANT_SECTIONS = {"decision", "label_studio", "notify", "schema_registry", "serve"}
 """Sections that do not affect the state: they may be added, changed and removed."""
 
 _OMITTED_DEFAULTS = {

@@ -1,9 +1,10 @@
 """Sections of a pipeline file and their keys, except those of the connectors."""
 
+import base64
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
 from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
@@ -35,7 +36,7 @@ from streamboost.pipelines.config.connectors.sqlite import (
 from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.state.folder import LOG
 
-__all__ = ["Sections", "field_declarations"]
+__all__ = ["NotifySection", "Sections", "field_declarations"]
 
 
 def _check_pipeline_name(value: str) -> str:
@@ -224,6 +225,42 @@ class MonitorSection(Section):
     )
 
 
+NotificationEvent = Literal["requests", "regression", "drift", "budget", "down"]
+
+
+class NotifySection(Section):
+    """[notify]: webhook that receives events of the pipeline, such as Slack's."""
+
+    url: Text = Field(description="http or https address that receives the messages, as ${NAME}")
+    secret: Text | None = Field(
+        None,
+        description="key of the signatures, as ${NAME}: base64 of at least 24 bytes",
+        examples=["${NOTIFY_SECRET}"],
+    )
+    events: list[NotificationEvent] = Field(
+        list(get_args(NotificationEvent)),
+        description="events to send: labels requested, a class or the accuracy worse, the stream "
+        "changed, the budget used up, the run ended with an error",
+    )
+    every: float = Field(
+        60.0,
+        ge=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description="minimum number of seconds between two messages; events are merged meanwhile",
+    )
+
+    @property
+    def key(self) -> bytes | None:
+        """The decoded key of the signatures, empty if it is not base64; None without `secret`."""
+        if self.secret is None:
+            return None
+        try:
+            return base64.b64decode(self.secret.removeprefix("whsec_"), validate=True)
+        except ValueError:
+            return b""
+
+
 class DecisionSection(Section):
     """[decision]: decisions by costs or thresholds, in addition to the predicted label."""
 
@@ -315,6 +352,7 @@ class Sections(Section):
     schedule: dict[str, Any] = Field({})
     query: dict[str, Any] = Field({})
     monitor: MonitorSection = MonitorSection()
+    notify: NotifySection | None = None
     serve: ServeSection = ServeSection()
     label_studio: LabelStudioSection | None = None
     decision: DecisionSection | None = None

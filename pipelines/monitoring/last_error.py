@@ -11,7 +11,7 @@ from streamboost.errors import StreamBoostError
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.storage import write_bytes
 
-__all__ = ["ErrorRecord", "LastErrorFile", "read_last_error"]
+__all__ = ["ErrorRecord", "LastErrorFile", "error_text", "read_last_error"]
 
 
 class ErrorRecord(msgspec.Struct, frozen=True):
@@ -49,12 +49,15 @@ class LastErrorFile(Observer):
         """Context manager that stores an exception of its body, and raises the exception again."""
         try:
             yield
-        except StreamBoostError as error:
-            self.on_error(str(error))
-            raise
         except Exception as error:
-            self.on_error(f"{type(error).__name__}: {error}")
+            self.on_error(error_text(error))
             raise
+
+
+def error_text(error: Exception) -> str:
+    """Return the text of an exception, with the type of an unexpected one."""
+    is_expected = isinstance(error, StreamBoostError)
+    return str(error) if is_expected else f"{type(error).__name__}: {error}"
 
 
 def read_last_error(path: Path) -> ErrorRecord | None:

@@ -96,6 +96,9 @@ class Metrics(Observer):
             "trainings", "Trainings started.", "kind", get_args(Kind)
         )
         self._changes = self._create_counter("changes", "Changes of the stream detected.")
+        self._notifications = self._create_counter(
+            "notifications", "Messages to the webhook of [notify].", "result", ("sent", "failed")
+        )
         self._seconds = Histogram(
             "streamboost_batch_seconds",
             "Seconds from reading a batch to its commit.",
@@ -209,6 +212,10 @@ class Metrics(Observer):
         self._seconds.observe(max(now - effects.batch_time_ms / 1000, 0.0))
         self._committed.set(now)
         self._is_stale = True
+
+    def count_notification(self, result: str) -> None:
+        """Count a message of [notify], which was "sent" or "failed"; may be called by a thread."""
+        self._notifications.labels(result).inc()
 
     @property
     def is_work_due(self) -> bool:

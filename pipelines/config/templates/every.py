@@ -247,6 +247,13 @@ estimator = "sketch"        # or "gamble"
 [serve]
 {serve}
 
+# Messages about the pipeline to a webhook, such as Slack's:
+#   [notify]
+#   url = "${NOTIFY_URL}"
+#   secret = "${NOTIFY_SECRET}"   # signs the messages; base64 of at least 24 bytes
+#   events = ["requests", "regression", "drift", "budget", "down"]
+#   every = 60.0                  # minimum number of seconds between two messages
+
 # With `streamboost label-studio`, annotators can answer in a project of Label Studio:
 #   [label_studio]
 #   url = "http://localhost:8080"
