@@ -40,7 +40,7 @@ def open_notifier(
 def monitor_runner(
     config: Config, state: State, runner: Runner, notifier: "Notifier | None" = None
 ) -> Iterator[None]:
-    """Context manager that publishes the status, serves /healthz, /readyz and /metrics, and notifies."""
+    """Context manager that publishes the status, serves the HTTP endpoints, and notifies."""
     with ExitStack() as stack:
         if notifier is not None:
             notifier.watch(runner)

@@ -81,6 +81,9 @@ class LabellingPage:
         self._refusal = served.labels.configuration_error
         self._classes = served.labels.allowed_labels
         self._doubt: SimilarClass | None = None
+        self._find_similar = served.similar_requests
+        self._similar: list[OpenRequest] = []
+        self._group: list[int] = []
         self._person = person
         self._view = StatusSnapshot()
         self._turn = 0
@@ -198,6 +201,9 @@ class LabellingPage:
                     self._newest_label_entry() if given["action"] == "change" else None
                 )
                 return
+            if given.get("action") in ("similar", "close"):
+                await self._show_similar_records(is_open=given["action"] == "similar")
+                return
             message: tuple[str, ...] | None = None
             self._doubt = labelling_request.find_similar_class(
                 given, self._known, self._view.label_type
@@ -207,7 +213,7 @@ class LabellingPage:
                     message = await asyncio.to_thread(self._apply_answer, given)
                 except StreamBoostError as error:
                     message = "{}", to_sentence(str(error))
-                self._changing, self._changed = None, {}
+                self._changing, self._changed, self._similar = None, {}, []
             self._turn += 1
             try:
                 await self._show_next_request()
@@ -217,6 +223,21 @@ class LabellingPage:
                 self._show_request(self._request or None)  # for an answer in the new turn
             if message is not None:  # last: whoever reads it can press the next key
                 self._said.show_text(*message)
+
+    async def _show_similar_records(self, *, is_open: bool) -> None:
+        """Open the grid of similar records, or close the grid."""
+        message = ""
+        self._similar = []
+        try:
+            if is_open and self._id is not None:
+                self._similar = await asyncio.to_thread(self._find_similar, self._person, self._id)
+        except StreamBoostError as error:
+            message = to_sentence(str(error))
+        if is_open and not message and not self._similar:
+            message = "No other open request is free for you."
+        self._turn += 1
+        self._show_request(self._request or None)
+        self._said.show_text("{}", message)
 
     async def correct_record(self, id: str) -> None:
         """Start a correction of the record `id`, if this annotator may change its label."""
@@ -264,7 +285,9 @@ class LabellingPage:
         """Apply an answer; return a message, and the names to put into its ``{}``."""
         action = answer.get("action")
         if action == "undo":
-            entry = self._queue.undo(self._person)
+            entry = self._queue.undo(self._person, self._group)
+            if entry.number in self._group:
+                return ("Undone: the labels of similar records.",)
             is_annotator = self._person.role != "operator"
             leaves = self._blind and is_annotator and entry.action == "label"
             others = " Other annotators will get it, as the prediction was shown." if leaves else ""
@@ -292,6 +315,8 @@ class LabellingPage:
             entry = self._queue.mark_unsure(self._person, self._id)
             return "Not sure of {}: it is left to others.", entry.id
         label = labelling_request.chosen_label(answer, self._view.label_type)
+        if self._similar:
+            return self._answer_similar(answer.get("ids"), label)
         entry = self._queue.answer(self._person, self._id, label)
         text, *names = prediction_text(self._request) if self._blind else ("",)
         seconds = self._queue.undo_seconds(entry)
@@ -300,6 +325,23 @@ class LabellingPage:
         self._without_hint = said[0] + f" {text}".rstrip(), *said[1:]
         self._hint_ends = time.monotonic() + seconds
         return said[0] + f"{hint} {text}".rstrip(), *said[1:]
+
+    def _answer_similar(self, ids: Any, label: str | int) -> tuple[str, ...]:
+        """Apply a label to those of the similar records whose `ids` were checked."""
+        checked = {str(id) for id in ids or ()}
+        # The shown record is last, so that an undo leases this record again.
+        chosen = [one["id"] for one in reversed(self._similar) if one["id"] in checked]
+        entries = self._queue.answer_all(self._person, chosen, label) if chosen else []
+        self._group = [entry.number for entry in entries]
+        refused = len(chosen) - len(entries)
+        text = f"{len(entries)} record{'s are' if len(entries) != 1 else ' is'} {{}}."
+        if refused:
+            text += f" {refused} more: answered, expired or taken by another annotator meanwhile."
+        seconds = min((self._queue.undo_seconds(entry) for entry in entries), default=0.0)
+        hint = f" Press U within {seconds:.0f} s to undo." if seconds >= 1 else ""
+        self._without_hint = text, str(label)
+        self._hint_ends = time.monotonic() + seconds
+        return text + hint, str(label)
 
     async def _show_next_request(self) -> None:
         if self._changing is not None:  # the current record waits until the correction ends
@@ -356,7 +398,7 @@ class LabellingPage:
         found = request or {}
         if found.get("id") != self._id:
             self._turn += 1  # answers already sent by the browser are for the record before
-            self._doubt = None
+            self._doubt, self._similar = None, []
         self._id, self._request = found.get("id"), found
         view, changing = self._view, self._changing
         about = view.document("pipeline")
@@ -375,6 +417,8 @@ class LabellingPage:
             choices=self._class_choices({} if changing or self._is_gone else found),
             numeric=view.label_type == "integer",
             closed=bool(self._classes),
+            bulk=not self._blind_mode.is_blind(self._person),
+            similar=labelling_request.similar_record_cards(self._similar),
             doubt=None if self._doubt is None else asdict(self._doubt),
             changing=None
             if changing is None

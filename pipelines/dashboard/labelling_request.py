@@ -47,10 +47,11 @@ __all__ = [
     "request_feature_table",
     "request_reason",
     "show_fields",
+    "similar_record_cards",
 ]
 
-ACTIONS = "snuc"
-"""Keys of the actions skip, not sure, undo and change."""
+ACTIONS = "snucm"
+"""Keys of the actions skip, not sure, undo, change and similar records."""
 
 KEYS = "123456789" + "".join(key for key in ascii_lowercase if key not in ACTIONS)
 """Keys for classes, in the order of assignment."""
@@ -516,6 +517,25 @@ def record_preview(record: Mapping[str, Any]) -> dict[str, str]:
         "text": shorten(text, EXCERPT, placeholder=" …"),
     }
     return {name: value for name, value in found.items() if value}
+
+
+def similar_record_cards(requests: Sequence[OpenRequest]) -> list[dict[str, str]]:
+    """Return the id, the name and a preview of each record, for the grid of similar records.
+
+    The preview of a record without a text has its features.
+
+    >>> similar_record_cards([{"id": "7", "features": {"a": 0.5, "os": "ios"}}])
+    [{'id': '7', 'name': '7', 'text': 'a 0.5, os ios'}]
+    """
+    found = []
+    for request in requests:
+        features = (request.get("features") or {}).items()
+        values = (f"{name} {field_text(value)}" for name, value in features)
+        preview = {"text": shorten(", ".join(values), EXCERPT, placeholder=" …")}
+        preview |= record_preview(request)
+        id, text = str(request["id"]), escape_bidi(preview["text"])
+        found.append({"id": id, "name": escape_bidi(id)} | preview | {"text": text})
+    return found
 
 
 def first_small_image(record: Mapping[str, Any]) -> str | None:

@@ -129,6 +129,20 @@ class CheckpointScorer:
         version = committee.version
         return {"sequence": model.sequence, "version": version, "explanations": found}
 
+    def similarities(self, records: Sequence[Document]) -> list[float]:
+        """Return how similar each record is to the first, from 0 to 1: `Committee.leaf_similarity`.
+
+        Raises the errors of `predict`, and DataError if the committee is not made of trees.
+        """
+        model = self._load_newest_model()
+        _, X = self._decode_records(model, records)
+        committee = model.learner.committee
+        if committee is None:
+            raise StateError("there is no committee yet to compare by: the first labels train one")
+        with self._scoring:
+            found: list[float] = committee.leaf_similarity(X[:, : committee.n_features]).tolist()
+        return found
+
     def _decode_records(
         self, model: _LoadedModel, records: Sequence[Document]
     ) -> tuple[list[str | None], "np.ndarray"]:

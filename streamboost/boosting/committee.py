@@ -175,6 +175,16 @@ class Committee:
         """
         return feature_importances(self._require_forest(), self.n_features)
 
+    def leaf_similarity(self, X: Any) -> np.ndarray:
+        """Return the share of trees in which each row of `X` is in the leaf of the first row, (n,).
+
+        This is the proximity of random forests (Breiman, 2001). Raises DataError if the committee
+        is not made of trees.
+        """
+        forest = self._require_forest()
+        leaves = forest.leaf_indices(self.as_rows(X), len(forest.roots))
+        return np.asarray((leaves == leaves[0]).mean(axis=1))
+
     def _require_forest(self) -> Forest:
         if not isinstance(self.learners, Forest):
             raise DataError(

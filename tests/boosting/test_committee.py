@@ -35,6 +35,17 @@ def test_a_saved_committee_scores_the_same(committee, path):
     assert (again.n_trees, again.n_rounds, again.version) == (5, 5, 0)
 
 
+def test_similarity_is_the_share_of_trees_with_a_common_leaf():
+    model = SketchLogitBoostClassifier(n_estimators=9, random_state=0).fit(X, y)
+    similarity = model.committee_.leaf_similarity(X)
+    assert similarity.shape == (len(X),)
+    assert similarity[0] == 1.0
+    assert set((similarity * 9).round(9)) <= set(range(10))
+    assert similarity[y == 0].min() > similarity[y != 0].max()
+    with pytest.raises(DataError, match="trees"):
+        clone(SIMILARITIES).set_params(n_estimators=2).fit(X, y).committee_.leaf_similarity(X)
+
+
 @pytest.mark.parametrize("labels", [["ä", "b", "c"], [3, 1, 2], [True, False, True]])
 def test_labels_keep_their_type(labels, tmp_path):
     names = np.array(labels)[y]

@@ -5,20 +5,27 @@ const ACTIONS = [
   ["not_sure", "Not sure", "n"],
   ["undo", "Undo", "u"],
   ["change", "Change last answer", "c"],
+  ["similar", "Similar records", "m"],
 ];
 const ALWAYS = ["undo", "change", "keep"];
 const MANY = 12; // classes from which they can be searched
 
 export default {
-  props: { turn: Number, open: Boolean, choices: Array, numeric: Boolean, closed: Boolean, gone: Boolean, doubt: Object, changing: Object },
+  props: { turn: Number, open: Boolean, choices: Array, numeric: Boolean, closed: Boolean, gone: Boolean, doubt: Object, changing: Object, bulk: Boolean, similar: Array },
   emits: ["given"],
   data() {
-    return { sent: null, other: "", query: "" };
+    return { sent: null, other: "", query: "", left: [], place: "" };
   },
   computed: {
     found() {
       const wanted = this.query.trim().toLowerCase();
       return this.choices.filter((one) => one.name.toLowerCase().includes(wanted));
+    },
+    grid() {
+      return this.open && !this.changing && !this.gone && Boolean(this.similar?.length);
+    },
+    checked() {
+      return this.similar.map((one) => one.id).filter((id) => !this.left.includes(id));
     },
   },
   render() {
@@ -88,23 +95,56 @@ export default {
         h("button", { type: "button", "aria-keyshortcuts": "Escape", onClick: () => this.give("keep") }, [key("Esc"), "Cancel"]),
       ]),
     ]);
-    const answerable = this.open || Boolean(this.changing);
-    const actions = ACTIONS.filter(([name]) => (this.open && !this.changing) || ALWAYS.includes(name)).map(action);
+    const answerable = !this.grid && (this.open || Boolean(this.changing));
+    const offered = ([name]) => (this.open && !this.changing && (name !== "similar" || (this.bulk && !this.gone))) || ALWAYS.includes(name);
+    const actions = !this.grid && ACTIONS.filter(offered).map(action);
+    const card = (one) => h("li", h("label", [
+      h("input", { type: "checkbox", checked: !this.left.includes(one.id), onChange: (event) => this.check(one.id, event.target.checked) }),
+      one.picture && h("img", { src: one.picture, alt: "" }),
+      h("span", { class: "about" }, [
+        h("span", { class: "whose" }, ["record ", h("bdi", one.name)]),
+        one.text && h("bdi", { class: "excerpt" }, one.text),
+      ]),
+    ]));
+    const n = this.grid && this.checked.length;
+    const grid = this.grid && h("form", { class: "similar", onSubmit: this.submitAll, "aria-labelledby": "similar-title" }, [
+      h("h3", { id: "similar-title", tabindex: -1 }, "Similar records"),
+      h("p", { class: "about" }, "Uncheck the records of another class."),
+      h("ul", { class: "cards" }, this.similar.map(card)),
+      h("div", { class: "other" }, [
+        h("label", { for: "similar-class" }, "Class"),
+        h("select", { id: "similar-class", value: this.place, onChange: (event) => (this.place = event.target.value) }, [
+          h("option", { value: "" }, "Choose a class"),
+          ...this.choices.map((one, place) => h("option", { value: String(place) }, one.key ? `${one.key}: ${one.name}` : one.name)),
+        ]),
+        h("button", { type: "submit", disabled: !n || this.place === "" }, `Label ${n} record${n === 1 ? "" : "s"}`),
+        h("button", { type: "button", "aria-keyshortcuts": "Escape", onClick: () => this.give("close") }, [key("Esc"), "Cancel"]),
+      ]),
+    ]);
     return h("div", { class: "answers" }, [
       gone,
       changing,
+      grid,
       answerable && search,
       answerable && h("div", { class: "choices", role: "group", "aria-label": "Classes" }, this.found.map(choice)),
       answerable && doubt,
       answerable && !this.closed && other,
-      h("div", { class: "actions", role: "group", "aria-label": "Instead of a label" }, actions),
+      actions && h("div", { class: "actions", role: "group", "aria-label": "Instead of a label" }, actions),
     ]);
   },
   mounted() {
     this.heard = (event) => {
       if (event.repeat || event.ctrlKey || event.altKey || event.metaKey) return;
-      if (["INPUT", "TEXTAREA", "SELECT"].includes(document.activeElement?.tagName)) return;
       const pressed = event.key.toLowerCase();
+      if (pressed === "escape" && this.grid) return this.give("close");
+      const focused = document.activeElement;
+      if (["INPUT", "TEXTAREA", "SELECT"].includes(focused?.tagName) && focused.type !== "checkbox") return;
+      if (this.grid) {
+        const at = this.choices.findIndex((one) => one.key === pressed);
+        if (at >= 0) this.place = String(at);
+        if (pressed === "enter" && !["A", "BUTTON", "SUMMARY"].includes(focused?.tagName)) this.submitAll(event);
+        return;
+      }
       if (pressed === "escape" && this.changing) return this.give("keep");
       const search = pressed === "/" && document.getElementById("class-search");
       if (search) {
@@ -112,7 +152,7 @@ export default {
         return search.focus();
       }
       const chosen = this.choices.find((one) => one.key === pressed);
-      const action = ACTIONS.find(([, , shortcut]) => shortcut === pressed);
+      const action = ACTIONS.find(([name, , shortcut]) => shortcut === pressed && (name !== "similar" || this.bulk));
       if (!chosen && !action) return;
       event.preventDefault();
       if (chosen) this.give("label", chosen.label);
@@ -131,10 +171,18 @@ export default {
       document.querySelector(".record")?.scrollIntoView();
       asked.scrollIntoView({ block: "nearest" });
     },
-    give(action, label = null, sure = false) {
+    check(id, isChecked) {
+      this.left = this.left.filter((other) => other !== id);
+      if (!isChecked) this.left.push(id);
+    },
+    submitAll(event) {
+      event.preventDefault();
+      if (this.place !== "" && this.checked.length) this.give("label", this.choices[this.place].label, true, this.checked);
+    },
+    give(action, label = null, sure = false, ids = []) {
       if (this.sent === this.turn || !(this.open || this.changing || ALWAYS.includes(action))) return;
       this.sent = this.turn;
-      this.$emit("given", { turn: this.turn, action, label, sure });
+      this.$emit("given", { turn: this.turn, action, label, sure, ids });
     },
     choose(event) {
       event.preventDefault();
@@ -152,6 +200,11 @@ export default {
   watch: {
     turn() {
       this.query = "";
+      this.left = [];
+      this.place = "";
+    },
+    grid(opened) {
+      if (opened) Vue.nextTick(() => this.$el.querySelector("#similar-title").focus());
     },
     changing(begun, before) {
       if (Boolean(begun) === Boolean(before)) return;

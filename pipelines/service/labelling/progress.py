@@ -23,7 +23,7 @@ class LabellingProgress:
     Attributes
     ----------
     today : number of today's labels, without late ones
-    seconds : median time per label; None if there are too few
+    seconds : median time per answer, which may label several records; None if there are too few
     first : time of the annotator's first label, in milliseconds since 1970
     """
 
@@ -39,7 +39,7 @@ def annotator_progress(connection: Connection, person: str, midnight: int) -> La
         (person, midnight),
     )
     times = [time for (time,) in rows]
-    gaps = [b - a for a, b in pairwise(times) if b - a < BREAK]
+    gaps = [b - a for a, b in pairwise(times) if 0 < b - a < BREAK]
     (first,) = connection.execute(
         f"SELECT min(time) FROM entries WHERE person = ? AND {_COUNTED}", (person,)
     ).fetchone()

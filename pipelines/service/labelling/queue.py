@@ -7,7 +7,8 @@ the next start. A label may thus be written twice, which the pipeline detects, b
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from sqlite3 import Connection
@@ -130,6 +131,32 @@ class LabelQueue:
         (tidy,) = self._labels.validate([Label(id, label)])
         return self._record_action(person, id, "label", tidy.label)
 
+    def answer_all(
+        self, person: User, ids: Sequence[str], label: str | int
+    ) -> list[LabellingEntry]:
+        """Store one label for the records `ids`, without those that `person` may not label now."""
+        (tidy,) = self._labels.validate([Label(ids[0], label)])
+        now = self._clock()
+        with self._store.write_transaction() as connection:
+            return [
+                self._insert_action(connection, person, request, "label", tidy.label, now)
+                for request in self._answerable_requests(connection, person, ids)
+            ]
+
+    def answerable_requests(self, person: User, ids: Sequence[str]) -> list[OpenRequest]:
+        """Return the requests for the records `ids` that `person` may label now, in this order."""
+        with self._store.write_transaction() as connection:
+            return self._answerable_requests(connection, person, ids)
+
+    def _answerable_requests(
+        self, connection: Connection, person: User, ids: Sequence[str]
+    ) -> list[OpenRequest]:
+        found = []
+        for id in ids:
+            with suppress(StateError):
+                found.append(self._answerable_request(connection, person, id))
+        return found
+
     def skip(self, person: User, id: str) -> LabellingEntry:
         """Release the record `id`, and offer it to `person` again after all other requests."""
         return self._record_action(person, id, "skip")
@@ -138,10 +165,11 @@ class LabelQueue:
         """Release the record `id`, and never offer it to `person` again."""
         return self._record_action(person, id, "not_sure")
 
-    def undo(self, person: User) -> LabellingEntry:
+    def undo(self, person: User, group: Collection[int] = ()) -> LabellingEntry:
         """Undo the last action of the session of `person`, and lease the record to them again.
 
-        If labelling is blind, a record that `person` has labelled is not leased to them again.
+        If the number of its entry is in `group`, the other held entries of the group are undone,
+        too. If labelling is blind, a record that `person` has labelled is not leased to them again.
 
         Raises StateError if there is no action, or if the label was written already.
         """
@@ -155,9 +183,9 @@ class LabelQueue:
                     f"the label {last.label!r} of record {last.id!r} was written already, and may "
                     f"have been learned: it could be undone for {self._grace / 1000:g} seconds"
                 )
-            connection.execute(
-                "UPDATE entries SET stage = 'undone' WHERE number = ?", (last.number,)
-            )
+            set_stage(connection, [last.number], "undone")
+            if last.number in group:
+                set_stage(connection, sorted(group), "undone", "AND stage = 'held'")
             told = last.action == "label" and self._is_blind_for(person)
             if not told and self._leases.lease_holder(connection, last.id) is None:
                 self._leases.lease_record(connection, person, last.id)
@@ -330,15 +358,24 @@ class LabelQueue:
     def _record_action(
         self, person: User, id: str, action: Action, label: str | int | None = None
     ) -> LabellingEntry:
-        stage: EntryStage = "held" if action == "label" else "noted"
         with self._store.write_transaction() as connection:
             request = self._answerable_request(connection, person, id)
-            connection.execute("DELETE FROM leases WHERE id = ?", (id,))
-            now = self._clock()
-            entry = LabellingEntry(
-                0, now, person.name, person.seat, id, request["sequence"], action, label, stage
-            )
-            return insert_entry(connection, entry)
+            return self._insert_action(connection, person, request, action, label, self._clock())
+
+    def _insert_action(
+        self,
+        connection: Connection,
+        person: User,
+        request: OpenRequest,
+        action: Action,
+        label: str | int | None,
+        now: int,
+    ) -> LabellingEntry:
+        id, sequence = request["id"], request["sequence"]
+        stage: EntryStage = "held" if action == "label" else "noted"
+        connection.execute("DELETE FROM leases WHERE id = ?", (id,))
+        entry = LabellingEntry(0, now, person.name, person.seat, id, sequence, action, label, stage)
+        return insert_entry(connection, entry)
 
     def _answerable_request(self, connection: Connection, person: User, id: str) -> OpenRequest:
         """Return the request for record `id`; raises StateError if `person` may not label it."""

@@ -22,7 +22,7 @@ from streamboost.pipelines.models.export import (
 )
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.blind import BlindMode
-from streamboost.pipelines.service.labelling.queue import LabelQueue
+from streamboost.pipelines.service.labelling.queue import LabelQueue, OpenRequest
 from streamboost.pipelines.service.labelling.store import FILE
 from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordWriter
 from streamboost.pipelines.service.scoring import CheckpointScorer
@@ -32,7 +32,13 @@ from streamboost.pipelines.state.naming import refuse_unknown_names
 from streamboost.pipelines.status.reader import Status, StatusReader
 from streamboost.pipelines.status.record_filter import RecordFilter
 
-__all__ = ["ServedPipeline", "find_config"]
+__all__ = ["SIMILAR", "ServedPipeline", "find_config"]
+
+SIMILAR = 12
+"""Maximum number of similar requests, with the request to which they are similar."""
+
+COMPARED = 300
+"""Number of open requests that are compared, those of the largest utility."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,23 @@ class ServedPipeline:
         return see(person, status.labelled_records(record_filter, -1), selected_by_prediction=True)[
             offset : offset + limit
         ]
+
+    def similar_requests(self, person: User, id: str) -> list[OpenRequest]:
+        """Return the request for record `id`, then the most similar requests, at most `SIMILAR`.
+
+        All are requests that `person` may answer now. The list is empty without such requests, and
+        for blind annotators: records are similar to the committee, so that the prediction of one
+        would reveal those of the others. Raises the errors of `CheckpointScorer.similarities`.
+        """
+        if self.blind_mode.is_blind(person):
+            return []
+        others = [one["id"] for one in self.status.requests(COMPARED) if one["id"] != id]
+        free = self.queue.answerable_requests(person, [id, *others])
+        if len(free) < 2 or free[0]["id"] != id:
+            return []
+        similarities = self.scoring.similarities([one["features"] for one in free])
+        order = sorted(range(1, len(free)), key=lambda place: -similarities[place])
+        return [free[place] for place in (0, *order[: SIMILAR - 1])]
 
     def is_running(self) -> bool:
         """Return whether a process of the pipeline exists now; False if the state is unreadable."""

@@ -36,6 +36,7 @@ PIPELINE = """
 [pipeline]
 name = "segments"
 batch_records = 50
+checkpoint_every = 3
 [source]
 connector = "sqlite"
 stream = "records"

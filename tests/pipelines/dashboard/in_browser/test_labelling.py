@@ -446,3 +446,66 @@ def test_where_labelling_is_blind_the_guess_is_told_after_the_answer(job, chromi
         predicted = page.locator("#nearest-labelled-records tbody tr :nth-child(3)")
         assert set(predicted.all_inner_texts()) == {"—"}, "others may be asked about again"
         context.close()
+
+
+def open_similar(page, job):
+    """Open the grid of similar records; return their ids, that of the shown record first."""
+    until(lambda: job.config.state.joinpath("checkpoints").is_dir())
+    id = record(page)
+    page.keyboard.press("m")
+    page.wait_for_selector(".similar")
+    ids = [text.removeprefix("record ") for text in page.locator(".cards .whose").all_inner_texts()]
+    assert ids[0] == id
+    assert 2 <= len(set(ids)) == len(ids) <= 12
+    return ids
+
+
+def test_similar_records_get_one_class_by_the_keyboard_without_those_that_are_unchecked(job, visit):
+    page = visit("/label", bypass_csp=True)
+    ids = open_similar(page, job)
+    assert_accessible(page)
+    assert page.evaluate("document.activeElement.id") == "similar-title"
+    n, name = len(ids), page.locator("#similar-class option").nth(1).inner_text()
+    assert page.get_by_role("button", name=f"Label {n} records").is_disabled()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")  # the second record is of another class
+    page.keyboard.press("1")
+    page.get_by_role("button", name=f"Label {n - 1} record").wait_for()
+    assert page.locator("#similar-class").evaluate("one => one.selectedOptions[0].text") == name
+    assert record(page) == ids[0], "a key chooses the class, and answers nothing"
+    page.keyboard.press("Enter")
+    until_said(page, f"{n - 1} record{'s are' if n > 2 else ' is'} {name.partition(': ')[2]}.")
+    chosen = {ids[0], *ids[2:]}
+    until(lambda: chosen <= {one["id"] for one in job.given()})
+    assert ids[1] not in {one["id"] for one in job.given()}
+    until(lambda: job.status.labelled_record(ids[0])["labels"])
+    assert job.status.labelled_record(ids[0])["propensity"] > 0, "a requested record counts as one"
+
+
+def test_labels_of_similar_records_are_undone_together(job, visit):
+    page = visit("/label")
+    said = page.locator(".said").first
+
+    def undone():
+        """Label similar records, and undo this; None if the labels were written already."""
+        ids = open_similar(page, job)
+        page.keyboard.press("1")
+        page.keyboard.press("Enter")
+        until_said(page, f"{len(ids)} records are ")
+        page.keyboard.press("u")
+        until(lambda: re.search("Undone|was written already", said.inner_text()))
+        return ids if "Undone" in said.inner_text() else None
+
+    ids = until(undone)
+    assert record(page) == ids[0]
+    assert not set(ids) & {one["id"] for one in job.given()}
+
+
+def test_the_grid_of_similar_records_is_closed_by_escape(job, visit):
+    page = visit("/label")
+    id = open_similar(page, job)[0]
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".similar", state="detached")
+    assert record(page) == id
+    page.wait_for_selector(".choice")

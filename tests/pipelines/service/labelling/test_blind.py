@@ -10,6 +10,8 @@ from serving import Serving, put, read, site_of
 
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
+from streamboost.pipelines.service.auth.users import User
+from streamboost.pipelines.service.labelling.served import SIMILAR
 from streamboost.pipelines.service.labelling.store import LabellingEntry
 from streamboost.pipelines.service.labelling.store import insert_entry as put_entry
 from streamboost.pipelines.status.reader import StatusReader
@@ -52,6 +54,22 @@ def asked_by(who, path, **more):
 
 def next_for(who):
     return who.post(f"{PREFIX}/labelling/next").json()["request"]
+
+
+def test_similar_requests_are_those_of_the_committee_and_not_for_a_blind_annotator(blind):
+    ann, olga = User("ann", "1"), User("olga", "2", "operator")
+    ids = blind.served.status.request_ids()
+    found = [one["id"] for one in blind.served.similar_requests(olga, ids[1])]
+    assert found[0] == ids[1]
+    assert 2 <= len(found) <= SIMILAR
+    assert set(found) <= set(ids)
+    requests = {one["id"]: one["features"] for one in blind.served.status.requests()}
+    first, *others = blind.served.scoring.similarities([requests[id] for id in found])
+    assert first == 1.0
+    assert others == sorted(others, reverse=True)
+    assert blind.served.similar_requests(ann, ids[1]) == []
+    blind.served.queue.lease_next(ann)
+    assert ids[0] not in [one["id"] for one in blind.served.similar_requests(olga, ids[1])]
 
 
 @pytest.mark.slow

@@ -141,6 +141,49 @@ def test_undo_ends_with_its_window_or_before_the_request_expires(desk):
     assert desk.queue.undo_seconds(long) == 0.0
 
 
+def test_one_label_of_several_records_is_given_by_the_rules_of_single_answers(tmp_path):
+    desk = Desk(tmp_path, 6)
+    desk.before(BEN)  # record 0 is before another annotator
+    desk.asked.open["1"]["excluded_annotators"] = ["ann"]
+    desk.asked.close("2")
+    desk.queue.answer(BEN, "3", "right")
+    ids = ["0", "1", "2", "3", "4", "5"]
+    assert [one["id"] for one in desk.queue.answerable_requests(ANN, ids)] == ["4", "5"]
+    entries = desk.queue.answer_all(ANN, ids, "left")
+    assert [(entry.id, entry.sequence, entry.stage) for entry in entries] == [
+        ("4", 1, "held"),
+        ("5", 1, "held"),
+    ]
+    with pytest.raises(StateError, match="answered already"):
+        desk.queue.answer(BEN, "4", "right")
+    with pytest.raises(DataError):
+        desk.queue.answer_all(ANN, ["0"], "")
+    desk.now += GRACE
+    desk.queue.write_due()
+    assert desk.written() == [("3", "right", "ben"), ("4", "left", "ann"), ("5", "left", "ann")]
+
+
+def test_labels_that_are_given_together_count_as_one_answer_in_the_time_per_answer(tmp_path):
+    desk = Desk(tmp_path, 9)
+    clock = iter(range(desk.now, desk.now + 10**6, 7))
+    desk.queue._clock = lambda: next(clock) + (desk.now - 1_000_000)
+    desk.queue.answer(ANN, "0", "left")
+    desk.now += 10_000
+    desk.queue.answer_all(ANN, ["1", "2", "3", "4", "5"], "left")
+    progress = desk.queue.progress(ANN)
+    assert (progress.today, round(progress.seconds)) == (6, 10)
+
+
+def test_several_labels_are_undone_together_and_no_other(desk):
+    desk.queue.answer(ANN, "2", "right")
+    group = [entry.number for entry in desk.queue.answer_all(ANN, ["1", "0"], "left")]
+    assert desk.queue.undo(ANN, group).id == "0"
+    assert desk.before(ANN) == "0"
+    assert desk.queue.undo(ANN, group).id == "2", "the group is undone already"
+    desk.now += GRACE
+    assert desk.queue.write_due() == 0
+
+
 def test_undo_is_of_ones_own_seat(desk):
     desk.queue.answer(ANN, "0", "left")
     with pytest.raises(StateError, match="nothing to undo"):
