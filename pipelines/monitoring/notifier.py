@@ -92,6 +92,8 @@ class Notifier(Observer):
     @property
     def is_work_due(self) -> bool:
         """Whether the estimates and the budget must be checked, after new batches."""
+        if not {"regression", "budget"} & set(self._events):
+            return False
         return self._checked is None or (
             self._is_stale and self._clock() - self._checked >= CHECK_EVERY
         )

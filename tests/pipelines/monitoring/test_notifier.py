@@ -249,17 +249,29 @@ def test_a_class_that_gets_worse_is_notified_once_and_not_after_a_restart(
     assert again._regressed == found._regressed >= {"left", notifier_module._ALL}
 
 
+def set_balances(world, monkeypatch, balances):
+    """Let a loop be running, with these tokens left, one after another."""
+    left, ledger = iter(balances), type(world.pipeline.learner.ledger)
+    tokens = property(lambda learner: ledger(0, 0, 0, 0, 0, next(left)))
+    monkeypatch.setattr(type(world.pipeline.learner), "ledger", tokens)
+    world.loop.is_running = True
+
+
+def test_a_run_that_ends_soon_is_checked_at_its_end(world, receiver, watch, monkeypatch):
+    found = watch(world.loop, events=["budget"])
+    set_balances(world, monkeypatch, [10.0, 0.5])
+    with found.notify_failure(lambda: 0, lambda: None):
+        found.between_batches()
+        found._is_stale = True
+        found.between_batches()
+        assert receiver.messages == [], "the next check is due in five seconds"
+    assert receiver.events("budget") == [{"type": "budget", "tokens": 0.5}]
+
+
 def test_the_end_of_a_saved_budget_is_notified(world, make_records, receiver, watch, monkeypatch):
     monkeypatch.setattr(notifier_module, "CHECK_EVERY", 0.0)
     found = watch(world.loop, events=["budget"])
-    balance = iter([0.0, 10.0, 5.0, 0.5, 0.5])
-    bucket = type(world.pipeline.learner.ledger)
-    monkeypatch.setattr(
-        type(world.pipeline.learner),
-        "ledger",
-        property(lambda learner: bucket(0, 0, 0, 0, 0, next(balance))),
-    )
-    world.loop.is_running = True
+    set_balances(world, monkeypatch, [0.0, 10.0, 5.0, 0.5, 0.5])
     for _ in range(5):
         found._is_stale = True
         found.between_batches()
@@ -284,6 +296,13 @@ def test_drift_is_notified_with_the_label_at_which_it_was_detected(
     assert events
     assert all(400 < event["label"] <= 800 for event in events)
     assert "payments: drift was detected at label " in receiver.messages[0]["text"]
+
+
+def test_estimates_are_read_for_their_events_alone(world, watch):
+    """The runner completes its commit before each reading of the estimates."""
+    assert watch(world.loop, events=["regression"]).is_work_due
+    assert watch(world.loop, events=["budget"]).is_work_due
+    assert not watch(world.loop, events=["requests", "drift", "down"]).is_work_due
 
 
 def test_class_names_cannot_mention_a_channel_or_add_lines(receiver, watch, world):
