@@ -178,7 +178,7 @@ def logistic(X, y, budget, seed, kind):
 
 def choose(kind, model, X, pool, known, n, rng):
     """Return the indices of the `n` records of `pool` to request, as a list."""
-    if kind in SMALL_TEXT:
+    if kind in SMALL_TEXT and known:  # its strategies expect labels; the first are random
         import small_text
 
         strategy = getattr(small_text, SMALL_TEXT[kind])()
