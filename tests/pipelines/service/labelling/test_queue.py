@@ -159,7 +159,7 @@ def test_one_label_of_several_records_is_given_by_the_rules_of_single_answers(tm
     with pytest.raises(DataError):
         desk.queue.answer_all(ANN, ["0"], "")
     desk.now += GRACE
-    desk.queue.write_due()
+    desk.queue.write_due_labels()
     assert desk.written() == [("3", "right", "ben"), ("4", "left", "ann"), ("5", "left", "ann")]
 
 
@@ -181,7 +181,7 @@ def test_several_labels_are_undone_together_and_no_other(desk):
     assert desk.before(ANN) == "0"
     assert desk.queue.undo(ANN, group).id == "2", "the group is undone already"
     desk.now += GRACE
-    assert desk.queue.write_due() == 0
+    assert desk.queue.write_due_labels() == 0
 
 
 def test_undo_is_of_ones_own_seat(desk):
