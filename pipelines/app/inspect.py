@@ -21,6 +21,7 @@ from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.monitoring.last_error import read_last_error
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
+from streamboost.pipelines.status.forecast import forecast_lines
 from streamboost.pipelines.status.formatting import (
     COUNTERS,
     RECORDED,
@@ -257,6 +258,7 @@ def _description_lines(description: dict[str, Any]) -> list[str]:
     lines += _shadow_model_lines(checkpoint.get("shadow_models", {}))
     lines += _field_problem_lines(checkpoint["fields"])
     lines += metric_lines(checkpoint["evaluation"])
+    lines += _forecast_lines(checkpoint)
     if versions := checkpoint["versions"]:
         lines.append(f"  versions kept    {' '.join(map(str, versions))}")
     if checkpoint["lost_batches"]:
@@ -293,6 +295,15 @@ def _recorded_prediction_lines(counts: Mapping[str, int]) -> Iterator[str]:
     for name, n in counts.items():
         if n or name == "valid":
             yield f"    {name.replace('_', ' '):<15} {n:>10,}  {RECORDED[name]}"
+
+
+def _forecast_lines(checkpoint: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a title line, then lines about the accuracy after further labels."""
+    report = checkpoint["evaluation"]["recent"]
+    if report["records"]:
+        yield "  forecast over labels, with 90 % intervals"
+        for line in forecast_lines(checkpoint["forecast"], report):
+            yield f"    {line}"
 
 
 def _shadow_model_lines(reports: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

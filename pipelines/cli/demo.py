@@ -292,6 +292,8 @@ def _print_results(
         console.print(screen.results_table(rows, escape_line(stream.name)))
         if draw_curves and found:
             console.print(render_curves(found, min(console.width, WIDEST)))
+        for line in screen.forecast_text(rows) if draw_curves else ():
+            console.print(line, soft_wrap=True)
     if html is not None:
         try:
             html.parent.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ from streamboost.pipelines.dashboard import (
 )
 from streamboost.pipelines.dashboard.annotators import annotator_table
 from streamboost.pipelines.dashboard.charts import Curves
+from streamboost.pipelines.dashboard.forecast import forecast_table
 from streamboost.pipelines.dashboard.tables import Table
 from streamboost.pipelines.dashboard.time_range import ALL
 from streamboost.pipelines.dashboard.view import StatusSnapshot
@@ -67,6 +68,11 @@ _ABOUT_EFFECT = (
     "Accuracy of each version's own predictions, and of as many labelled predictions before it, "
     "weighted by inclusion probability. Changes have 95 % intervals. The records differ, so that "
     "a change of the stream counts, too."
+)
+
+_ABOUT_FORECAST = (
+    "Accuracy after more labels: a learning curve through the unbiased estimates, with 90 % "
+    "intervals. Drift of the past widens them."
 )
 
 _LEARNER = " (of the learner if scorers run)"
@@ -127,6 +133,7 @@ PANELS: Mapping[str, Sequence[PanelSpec]] = {
             "chart",
             charts.label_budget_curves,
         ),
+        ("Forecast", _ABOUT_FORECAST, "table", forecast_table),
         ("Annotators", _ABOUT_ANNOTATORS, "table", annotator_table),
         ("Effect of labels", _ABOUT_EFFECT, "table", versions.version_effect_table),
     ),

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,8 @@ class StrategyResult:
     """Prequential result of one strategy over all records.
 
     `labels` is the number of labels bought, `accuracy_second_half` the accuracy on the later half
-    of the records, and `balanced_accuracy` the mean recall of the classes.
+    of the records, and `balanced_accuracy` the mean recall of the classes. `forecast` is the
+    forecast of the accuracy over more labels (`Forecast` as a mapping); empty: none.
     """
 
     strategy: str
@@ -84,6 +85,7 @@ class StrategyResult:
     balanced_accuracy: float
     seconds: float
     records_per_second: float
+    forecast: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +227,10 @@ def run_demo(
                     f"{stream.name}: all records are dead letters: see the reasons in "
                     f"{config.state / 'log.db'} (keep this file with --state FOLDER)"
                 )
-            rows[run_of] = watch.tally.result(run_of, watch.labels, seconds)
+            result = watch.tally.result(run_of, watch.labels, seconds)
+            checkpoint = State(config.state).checkpoints.newest()
+            forecast = {} if checkpoint is None else checkpoint[1]["forecast"]
+            rows[run_of] = replace(result, forecast=forecast)
             if run_of == "margin":
                 rows["repeat_last"] = watch.repeated.result("repeat_last", watch.labels, seconds)
         yield rows[strategy]

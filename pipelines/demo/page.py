@@ -8,7 +8,12 @@ from html import escape
 
 from streamboost.pipelines.demo.compare import StrategyResult
 from streamboost.pipelines.demo.curve import Axes, Point
-from streamboost.pipelines.demo.table import HEADINGS, display_name, result_cells
+from streamboost.pipelines.demo.table import (
+    HEADINGS,
+    display_name,
+    forecast_text,
+    result_cells,
+)
 
 __all__ = ["results_page"]
 
@@ -60,13 +65,15 @@ def results_page(
     title = f"{escape(records)}, every record predicted on arrival"
     table = _table_html(HEADINGS, [result_cells(row) for row in rows])
     chart = f"<section>{_learning_curves_html(curves)}</section>" if curves else ""
+    lines = "".join(f"<p>{escape(line)}</p>" for line in forecast_text(rows))
+    forecast = f"<section><h2>Forecast</h2>{lines}</section>" if lines else ""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<style>{_STYLE}</style></head>\n<body><main><h1>{title}</h1>\n"
         f"<p>{escape(about)}</p>\n<section>{table}"
         "<p>2nd half: accuracy on the later half of the records; balanced: mean over the classes."
-        f"</p></section>\n{chart}\n</main></body></html>\n"
+        f"</p></section>\n{chart}\n{forecast}</main></body></html>\n"
     )
 
 

@@ -17,9 +17,17 @@ from rich.table import Table
 from rich.text import Text
 
 from streamboost.pipelines.demo import compare as demo
+from streamboost.pipelines.status.forecast import forecast_lines
 from streamboost.pipelines.status.formatting import duration_text
 
-__all__ = ["HEADINGS", "display_name", "progress_display", "result_cells", "results_table"]
+__all__ = [
+    "HEADINGS",
+    "display_name",
+    "forecast_text",
+    "progress_display",
+    "result_cells",
+    "results_table",
+]
 
 HEADINGS = ("strategy", "labels", "accuracy", "2nd half", "balanced", "time", "records/s")
 
@@ -129,6 +137,18 @@ def results_table(rows: Sequence[demo.StrategyResult], records: str = demo.DATAS
     for row in rows:
         made.add_row(*result_cells(row))
     return made
+
+
+def forecast_text(rows: Sequence[demo.StrategyResult]) -> list[str]:
+    """Return sentences on what more labels would bring to the first strategy that selects labels.
+
+    Empty if there is no such strategy.
+    """
+    for row in rows:
+        if row.strategy != "repeat_last" and row.labels < row.records:
+            title = f"{display_name(row.strategy)}, {row.labels:,} labels; 90 % intervals."
+            return [title, *forecast_lines(row.forecast)]
+    return []
 
 
 def result_cells(row: demo.StrategyResult) -> tuple[str, ...]:

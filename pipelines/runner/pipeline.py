@@ -213,8 +213,17 @@ class Pipeline:
             "classes": self.classes.to_json(),
             "decision": self.decision,
             "evaluation": self.learner.evaluation.to_json(),
+            "forecast": self.forecast(),
         }
         return arrays, manifest | about
+
+    def forecast(self) -> dict[str, Any]:
+        """Return the learner's forecast over labels (`Forecast`); empty if there is none.
+
+        There is none for predictions of another system: labels do not change these.
+        """
+        found = self.learner.forecast() if self.recorded is None else None
+        return {} if found is None else asdict(found)
 
     def counters(self) -> dict[str, Any]:
         """Return the counters of pipeline, committee, annotators, budget, join and models."""

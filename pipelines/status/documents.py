@@ -22,6 +22,9 @@
                        that could not be read (`unreadable`)
 ``evaluation``         the unbiased estimates, since the start and in the sliding window, each with
                        its `records`, `answered` requests, and those still `waiting`
+``forecast``           the accuracy after further labels, with 90 % intervals (`Forecast`); empty
+                       without one (too few labels, an annotator left out, predictions of
+                       another system)
 ``changes``            detected changes of the stream: their number (`total`), and the `newest`
                        with the numbers of records and labels at its detection and at its start
 ``lag``                consumer lag in messages, keyed by source
@@ -171,6 +174,7 @@ def status_documents(runner: Runner) -> dict[str, dict[str, Any]]:
             "pending": evaluation.n_open_requests,
             "unanswered": evaluation.unanswered,
         },
+        "forecast": runner.pipeline.forecast(),
         "lag": dict(runner.backlog.lag),
         "latency": runner.stage_timer.quantiles(),
     }

@@ -37,6 +37,12 @@ from streamboost.evaluation.confidence_sequence import (
     width_factor_since_start,
 )
 from streamboost.evaluation.decisions import Decisions
+from streamboost.evaluation.learning_curve import (
+    FEWEST_LABELS,
+    MOST_RECORDS_PER_LABEL,
+    Forecast,
+    LearningCurve,
+)
 from streamboost.evaluation.pending import (
     PARTS,
     ClassCounts,
@@ -249,7 +255,8 @@ class Evaluation:
         predicted[:, 0] = [known.codes.get(label, -1) for label in labels]
         predicted[:, 1:3] = known.last, known.commonest
         predicted[:, 3] = [known.codes.get(label, -1) for label in alone]
-        number = self._queue.append(ids, P, predicted, asked, inclusion_probabilities)
+        n_known = sum(known.counts)
+        number = self._queue.append(ids, P, predicted, asked, inclusion_probabilities, n_known)
         self._strides.labelled_predictions.remove(ids)  # from now on, new records have these ids
         waits = range(len(ids)) if self.pool else np.flatnonzero(asked > 0.0).tolist()
         for i in waits:
@@ -387,6 +394,20 @@ class Evaluation:
         everything = _Window([self._strides.total], 0, 0, 0)
         return self._make_report(everything, whole, is_whole=True), self._make_report(newest, part)
 
+    def forecast(self, changes: Sequence[int] = ()) -> Forecast | None:
+        """Return a forecast of the accuracy over further labels; None with too few labels.
+
+        `changes` are the numbers of labels at which the stream changed. There is no forecast while
+        the labels of an annotator are left out, as the history contains them.
+        """
+        groups, n_labels = self._strides.history.groups(), sum(self._known.counts)
+        if n_labels < FEWEST_LABELS or len(groups) < 2 or self.annotator_errors.left_out:
+            return None
+        curve = LearningCurve(groups, n_labels, changes)
+        if curve.records_per_label > MOST_RECORDS_PER_LABEL:
+            return None
+        return curve.forecast(self.window)
+
     def to_json(self) -> dict[str, Any]:
         """Return both reports and the numbers of open and unanswered requests, as JSON values."""
         since_start, recent = self.both_reports()
@@ -450,7 +471,8 @@ class Evaluation:
         per_group = -(-self.min_labels // PARTS)
         if len(errors.names) > 1:  # some of the labels may be left out later
             per_group = ceil(per_group / (1.0 - LARGEST_SHARE))
-        self._strides.add(queue.ids[rows], *labelled, others, per_group, errors.left_out)
+        n_known = float(found["n_known"].mean()) if n_records else float(sum(self._known.counts))
+        self._strides.add(queue.ids[rows], *labelled, others, n_known, per_group, errors.left_out)
         queue.drop_oldest(n_records)
         self._n_final, self._n_left_pool = (
             self._n_final - n_records,

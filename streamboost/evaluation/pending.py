@@ -15,6 +15,7 @@ import numpy as np
 
 from streamboost.checks import Label
 from streamboost.evaluation.annotator_errors import UNKNOWN
+from streamboost.evaluation.learning_curve import AccuracyHistory
 from streamboost.evaluation.sufficient_stats import PREDICTORS, EvaluatedRecords, SufficientStats
 from streamboost.storage import Arrays, select_prefix
 
@@ -272,11 +273,14 @@ class StrideSums:
     labelled_predictions
         Predictions and labels of the newest labelled records, to correct the sums if a label
         changes.
+    history
+        Sums for the accuracy since the start, by the number of labels known on arrival.
     """
 
     def __init__(self) -> None:
         self.total = SufficientStats()
         self.labelled_predictions = LabelledPredictionStore()
+        self.history = AccuracyHistory()
         self._recent: deque[SufficientStats] = deque(maxlen=PARTS + 1)
         self._starts: deque[int] = deque(maxlen=PARTS + 1)  # number of each group's first stride
         self._added = 0
@@ -326,6 +330,7 @@ class StrideSums:
         label_delays: np.ndarray,
         sources: np.ndarray,
         external_sums: SufficientStats,
+        n_known: float,
         min_labels: int,
         left_out: Collection[int],
     ) -> None:
@@ -333,13 +338,15 @@ class StrideSums:
 
         `evaluated` are the predictions and final labels of the n records. `external_sums` are sums
         over records that other processes scored. `label_delays` (n,) is the delay of each label in
-        records, and `sources` (n,) the number of its annotator. The stride is added to the newest
-        group if that has fewer than `min_labels` labels by annotators other than `left_out`.
+        records, and `sources` (n,) the number of its annotator. On arrival of the records,
+        `n_known` labels were known on average. The stride is added to the newest group if that has
+        fewer than `min_labels` labels by annotators other than `left_out`.
         """
         stride = SufficientStats(self.total.n_classes)
         stride.add(evaluated)
         stride.merge(external_sums)
         self.total.merge(stride)
+        self.history.add(self._added, stride, n_known)
         if self._recent and self._count_labels(left_out)[-1] < min_labels:
             self._recent[-1].merge(stride)
         else:
@@ -388,6 +395,7 @@ class StrideSums:
         if stride < self._decided_since:
             change.cost[:] = 0.0
         self.total.merge(change)
+        self.history.correct(stride, change)
         if (group := bisect_right(self._starts, stride)) > 0:
             self._recent[group - 1].merge(change)
 
@@ -403,11 +411,13 @@ class StrideSums:
         state = {
             "outcomes": outcomes,
             "folded": self._added,
+            "history": list(self.history.first_strides),
             "strides": list(self._starts),
             "decided_since": self._decided_since,
         }
         arrays = {f"outcomes.{name}": array for name, array in counted.items()}
         arrays |= {f"total.{name}": array for name, array in self.total.state().items()}
+        arrays["history"] = self.history.sums.copy()
         for i, tally in enumerate(self._recent):
             arrays |= {f"stride{i}.{name}": array for name, array in tally.state().items()}
         return state, arrays
@@ -416,6 +426,7 @@ class StrideSums:
         """Set the state to one that the method `state` returned; ignore other keys."""
         self.total = SufficientStats.from_state(select_prefix(arrays, "total."))
         self.labelled_predictions.resume(state["outcomes"], select_prefix(arrays, "outcomes."))
+        self.history.resume(state["history"], arrays["history"])
         self._added = state["folded"]
         self._decided_since = state["decided_since"]
         self._recent.clear()
@@ -425,7 +436,7 @@ class StrideSums:
             self._recent.append(SufficientStats.from_state(select_prefix(arrays, f"stride{i}.")))
 
 
-_KEPT = ("predicted", "chance", "design", "waits", "truth", "waited", "source")
+_KEPT = ("predicted", "chance", "design", "waits", "truth", "waited", "source", "n_known")
 
 _NEAR = 0.1
 """If the confidence of two records differs by this, the imputation weight is halved."""
@@ -467,12 +478,14 @@ class PendingPredictions:
         predicted: Any,
         propensity: np.ndarray,
         inclusion_probability: np.ndarray,
+        n_known: int,
     ) -> int:
         """Append n records to the queue; return the number of the first appended record.
 
         `P` (n, K) are the probabilities, and `predicted` (4,) or (n, 4) the class by each
         predictor. `propensity` (n,) is the inclusion probability of each requested record, NaN
-        without a request; `inclusion_probability` (n,) is given for all records.
+        without a request; `inclusion_probability` (n,) is given for all records. `n_known` is the
+        number of labels known now.
         """
         n = len(self.ids)
         self._reserve_capacity(len(ids), P.shape[1])
@@ -481,6 +494,7 @@ class PendingPredictions:
         new["P"][:, : P.shape[1]] = P
         new["predicted"], new["chance"], new["truth"] = predicted, propensity, -1
         new["design"], new["source"] = inclusion_probability, UNKNOWN
+        new["n_known"] = n_known
         return self.first + n
 
     def _reserve_capacity(self, n: int, n_classes: int) -> None:
@@ -542,8 +556,8 @@ class PendingPredictions:
         The first record gets the number 0.
         """
         arrivals = cls()
-        arrivals.append(ids, P, arrays["predicted"], arrays["chance"], arrays["design"])
-        for name in ("waits", "truth", "waited", "source"):
+        arrivals.append(ids, P, arrays["predicted"], arrays["chance"], arrays["design"], 0)
+        for name in ("waits", "truth", "waited", "source", "n_known"):
             arrivals.rows[name] = arrays[name]
         return arrivals
 
@@ -626,6 +640,7 @@ def _pending_record_dtype(n_classes: int) -> np.dtype:
     - waits: whether the label may still arrive, or the record may still be requested.
     - waited: the delay of the label in records.
     - source: the number of the label's annotator.
+    - n_known: the number of labels known on arrival.
     """
     return np.dtype(
         [
@@ -637,6 +652,7 @@ def _pending_record_dtype(n_classes: int) -> np.dtype:
             ("waits", np.bool_),
             ("waited", np.int64),
             ("source", np.int64),
+            ("n_known", np.int64),
         ],
         align=True,
     )

@@ -30,6 +30,7 @@ from streamboost.errors import ConfigurationError, DataError, ModelFileError
 from streamboost.evaluation.decisions import Decisions
 from streamboost.evaluation.delayed_evaluator import DelayedEvaluator
 from streamboost.evaluation.evaluation import Evaluation
+from streamboost.evaluation.learning_curve import Forecast
 from streamboost.evaluation.sufficient_stats import UnlabelledSums
 from streamboost.features import Features
 from streamboost.features.layout import Values
@@ -286,6 +287,10 @@ class StreamLearner:
     def evaluation(self) -> Evaluation:
         """Unbiased estimates of the quality of the predictions that were passed to `query`."""
         return self.evaluator.evaluation
+
+    def forecast(self) -> Forecast | None:
+        """Return a forecast of the accuracy over further labels; None with too few labels."""
+        return self.evaluation.forecast([one.since_labels for one in self.changes])
 
     @property
     def ledger(self) -> Ledger:

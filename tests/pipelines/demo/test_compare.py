@@ -22,6 +22,7 @@ FIELDS = {
     "balanced_accuracy",
     "seconds",
     "records_per_second",
+    "forecast",
 }
 
 

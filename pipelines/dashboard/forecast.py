@@ -1,0 +1,41 @@
+"""Forecast of the accuracy over labels, as a panel."""
+
+from streamboost.pipelines.dashboard.tables import Cell, Column, Table
+from streamboost.pipelines.dashboard.view import StatusSnapshot
+from streamboost.pipelines.status.forecast import forecast_lines, target_lines
+from streamboost.pipelines.status.formatting import estimate_text, gain_text, number_text
+
+__all__ = ["forecast_table"]
+
+_LEAST_SECONDS = 3_600.0
+"""Least observed time for a duration per label."""
+
+
+def forecast_table(view: StatusSnapshot) -> Table:
+    """Build the table of the accuracy now and after more labels, with 90 % intervals."""
+    forecast = view.document("forecast")
+    report = view.document("evaluation").get("recent") or {}
+    columns = [Column("Labels", "words"), Column("Accuracy"), Column("Gain")]
+    if not forecast or not forecast["steps"]:
+        return Table("Forecast", columns, [], " ".join(forecast_lines(forecast, report)))
+    rows: list[list[str | Cell]] = [["now", estimate_text(forecast["accuracy"]), ""]]
+    rows += [
+        [
+            f"{number_text(one['labels'])} more",
+            estimate_text(one["accuracy"]),
+            gain_text(one["gain"]),
+        ]
+        for one in forecast["steps"]
+    ]
+    lines = target_lines(forecast, report, _seconds_per_label(view))
+    return Table("Forecast", columns, rows, " ".join(lines))
+
+
+def _seconds_per_label(view: StatusSnapshot) -> float | None:
+    """Return the time per answered request in the shown time range; None if it is too short."""
+    if not view.points:
+        return None
+    first, last = view.points[0], view.points[-1]
+    seconds = (last["time"] - first["time"]) / 1_000.0
+    labels = (last.get("answered") or 0) - (first.get("answered") or 0)
+    return seconds / labels if seconds >= _LEAST_SECONDS and labels > 0 else None

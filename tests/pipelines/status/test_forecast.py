@@ -1,0 +1,100 @@
+"""Texts of forecasts, in commands and on the dashboard."""
+
+from types import SimpleNamespace
+
+from streamboost.evaluation.learning_curve import Forecast
+from streamboost.evaluation.report import Estimate
+from streamboost.pipelines.dashboard.forecast import forecast_table
+from streamboost.pipelines.dashboard.view import StatusSnapshot
+from streamboost.pipelines.demo import compare
+from streamboost.pipelines.demo.page import results_page
+from streamboost.pipelines.demo.table import forecast_text
+from streamboost.pipelines.runner.pipeline import Pipeline
+from streamboost.pipelines.status.forecast import forecast_lines, target_lines
+
+
+def estimate(value, low, high):
+    return {"value": value, "low": low, "high": high}
+
+
+FORECAST = {
+    "labels": 1_000,
+    "accuracy": estimate(0.9, 0.88, 0.92),
+    "steps": [
+        {
+            "labels": 200,
+            "accuracy": estimate(0.915, 0.89, 0.93),
+            "gain": estimate(0.015, 0.004, 0.026),
+        }
+    ],
+    "targets": [
+        {"accuracy": 0.95, "labels": 1_912.0, "low": 1_234.0, "high": None},
+        {"accuracy": 0.98, "labels": None, "low": None, "high": None},
+    ],
+    "n_missing_labels": 0,
+    "ceiling": 0.964,
+    "records_per_label": 10.0,
+}
+REPORT = {
+    "classes": [{"label": "a"}, {"label": "b"}],
+    "confusion": [[50.0, 9.0], [1.0, 40.0]],
+}
+
+
+def test_lines_give_gains_targets_the_ceiling_and_the_most_frequent_error():
+    assert list(forecast_lines(FORECAST, REPORT)) == [
+        "200 more labels: 1.5 points better, 0.4 to 2.6; accuracy 91.5 % (89.0 to 93.0).",
+        "95.0 % is reached after about 1,900 more labels (1,200 or more), in 19,000 records.",
+        "More labels will probably not raise the accuracy above 96.4 %.",
+        "The most frequent error: b predicted as a (90% of the errors).",
+    ]
+    assert max(map(len, forecast_lines(FORECAST, REPORT))) < 96
+
+
+def test_lines_say_why_there_is_no_forecast():
+    few, _ = forecast_lines({})
+    assert few == "Inconclusive: a forecast needs 300 labels, one for at most 15 records."
+    (wide,) = forecast_lines(FORECAST | {"steps": [], "targets": [], "n_missing_labels": 400})
+    assert wide == "Inconclusive: about 400 more labels are needed for a forecast."
+
+
+def test_predictions_of_another_system_have_no_forecast():
+    found = Forecast(400, Estimate(0.9, 0.88, 0.92), (), (), 100, 0.96, 10.0)
+    learner = SimpleNamespace(forecast=lambda: found)
+    own, other = (SimpleNamespace(learner=learner, recorded=one) for one in (None, object()))
+    assert Pipeline.forecast(own)["labels"] == 400
+    assert Pipeline.forecast(other) == {}
+
+
+def test_duration_is_in_days_if_labels_have_a_rate():
+    first, *_ = target_lines(FORECAST, REPORT, seconds_per_label=497.0)
+    assert first.endswith("in 11.0 days.")
+
+
+def view(**documents):
+    points = [{"time": 0, "answered": 100}, {"time": 86_400_000, "answered": 200}]
+    return StatusSnapshot(documents=documents, points=points)
+
+
+def test_panel_has_a_row_for_now_and_each_step():
+    table = forecast_table(view(forecast=FORECAST, evaluation={"recent": REPORT}))
+    assert [row[0] for row in table.rows] == ["now", "200 more"]
+    assert "91.5 % (89.0 to 93.0)" in table.rows[1]
+    assert "in 19.1 days" in table.summary
+    assert "300 labels" in forecast_table(view()).summary
+
+
+def test_demo_shows_the_forecast_of_the_first_strategy_that_selects_labels():
+    rows = [
+        compare.StrategyResult(name, 5_000, labels, 0.9, 0.9, 0.9, 1.0, 100.0, forecast)
+        for name, labels, forecast in (
+            ("all", 5_000, {}),
+            ("repeat_last", 500, {}),
+            ("margin", 500, FORECAST),
+        )
+    ]
+    title, first, *_ = forecast_text(rows)
+    assert title.startswith("margin, 500 labels")
+    assert first.startswith("200 more labels")
+    assert first in results_page("records", "", rows, {})
+    assert forecast_text(rows[:2]) == []
