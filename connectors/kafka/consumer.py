@@ -130,7 +130,10 @@ def unknown_partition_error(topic: str, partition: str) -> ConnectorError:
 def first_and_end_offsets(
     consumer: KafkaConsumer, partitions: Sequence[TopicPartition], resource_name: str
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Return two mappings from partition: to the first retained and to the committed end offset."""
+    """Return the first retained offset and the end offset of each partition, as two mappings.
+
+    The end offset is that of `read_committed`: the last stable offset, before open transactions.
+    """
     with translate_errors(resource_name):
         starts = consumer.beginning_offsets(partitions, timeout_ms=MOMENT_MS)
         ends = consumer.end_offsets(partitions, timeout_ms=MOMENT_MS)

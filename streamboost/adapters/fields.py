@@ -158,7 +158,8 @@ def _flatten_dictionaries(
 ) -> dict[Hashable, Any]:
     """Return `x` as one flat dictionary, with the keys of nested dictionaries joined by dots.
 
-    If two paths give the same name, the value with the longer key is kept.
+    If two paths give the same name, as in `{"a.b": 1, "a": {"b": 2}}`, the value with the longer
+    outer key is kept, here 1.
     """
     flat: dict[Hashable, Any] = {}
     within = [feature for feature, value in x.items() if isinstance(value, Mapping)]

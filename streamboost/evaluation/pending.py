@@ -163,7 +163,11 @@ class LabelledPrediction(NamedTuple):
 
 
 class LabelledPredictionStore:
-    """Store of the newest labelled predictions that the sums include, by record id."""
+    """Store of the newest labelled predictions, by record id.
+
+    With them, the accumulated sums of the evaluation are corrected if a label changes or is
+    retracted.
+    """
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, LabelledPrediction] = OrderedDict()

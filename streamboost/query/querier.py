@@ -33,7 +33,7 @@ class _RequestBuilder:
     def add(
         self, id: str, utility: float, propensity: float, *, audit: bool, selected: bool
     ) -> None:
-        """Add a request for one record."""
+        """Add a request for one record, which the rule `selected`, or an `audit` drew at random."""
         self.ids.append(id)
         self.utility.append(utility)
         self.propensity.append(propensity)

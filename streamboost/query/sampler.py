@@ -257,12 +257,12 @@ class OnePerStratumSampler(TokenBucket):
 def _draw_point_in_next_stratum(
     is_point_covered: bool, length_before: float, length_after: float, draw: float
 ) -> float:
-    """Return a uniform random point in [0, 1) of the stratum that a record's interval enters.
+    """Return the sampling point of a stratum that a record's interval enters, uniform in [0, 1).
 
     The interval covers the last `length_before` of the stratum before, and the first `length_after`
-    of the new one. `is_point_covered` says whether the record covers the point of the stratum
-    before. If so, the new point is outside of the interval, so that the record is requested only
-    once.
+    of the new one; each stratum has length 1. `is_point_covered` says whether it covers the point
+    of the stratum before. If so, the new point is outside of the interval, so that the record is
+    requested only once. `draw` is a uniform random number in [0, 1).
     """
     inside = (
         0.0
