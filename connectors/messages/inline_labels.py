@@ -69,7 +69,10 @@ def split_records_and_labels(
 
 
 def _feature_values_getter(features: Sequence[str]) -> Callable[[dict[str, Any]], list[Any]]:
-    """Return a function that gets the values of features that only records have, nulls included."""
+    """Return a function that lists a record's feature values: None for null, without absent ones.
+
+    The fields that label messages have, too, are left out unless there are no other features.
+    """
     own = [path for path in features if path not in LABEL_MESSAGE_FIELDS] or features
     getters = [(path, path_getter(path)) for path in own]
     return lambda record: [

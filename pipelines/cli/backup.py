@@ -13,7 +13,7 @@ BackupFolder = Annotated[Path, typer.Argument(help="The folder of the backup.", 
 
 
 def backup(path: PipelineFile, folder: BackupFolder) -> None:
-    """Copy the state of a pipeline that may run.
+    """Copy the state of a pipeline, even while it runs.
 
     The folder must be new. The copy has the log, checkpoints, committees, queued commands, the
     labelling history and tokens. Keep it as safe as the state folder itself.

@@ -140,7 +140,7 @@ class BatchReader:
             ends = self.positions()
         except BaseException:
             self.seek(starts)
-            self._aligner.subtract_records(len(messages.get("records", ())))
+            self._aligner.subtract_rolled_back_records(len(messages.get("records", ())))
             self._resumed = True
             raise
         self.n_polled = {name: len(found) for name, found in messages.items()}

@@ -158,6 +158,9 @@ class TimestampAligner:
             if self._n_labels >= MOST_ALONE:
                 self._n_records = self._n_labels = 0
 
-    def subtract_records(self, n_records: int) -> None:
-        """Subtract records of a poll that was rolled back because another source failed."""
+    def subtract_rolled_back_records(self, n_records: int) -> None:
+        """Subtract records of a poll that was rolled back from the count of records without labels.
+
+        A poll is rolled back if another source fails.
+        """
         self._n_records = max(self._n_records - n_records, 0)

@@ -71,7 +71,7 @@ class DelayedEvaluator:
         # Sets are formed from uncalibrated probabilities: with a changing temperature, newer
         # probabilities would not be comparable with older ones.
         P = remove_calibration(scored).probabilities
-        threshold, unseen = self._threshold_and_unseen_probability()
+        threshold, unseen = self._prediction_set_threshold_and_new_label_probability()
         order = np.argsort(-P, axis=1, kind="stable")
         sizes = np.count_nonzero(is_in_set(P, threshold), axis=1)
         classes = scored.classes.tolist()
@@ -85,7 +85,7 @@ class DelayedEvaluator:
             for row, size in zip(order.tolist(), sizes.tolist(), strict=True)
         ]
 
-    def _threshold_and_unseen_probability(self) -> tuple[float, float]:
+    def _prediction_set_threshold_and_new_label_probability(self) -> tuple[float, float]:
         """Return the lowest probability in prediction sets, and the probability of a new label.
 
         The second number is the probability that the label of a record has not appeared yet.
@@ -112,7 +112,7 @@ class DelayedEvaluator:
         in_pool = self.evaluation.pool > 0
         rows = [i for i, id in enumerate(ids) if in_pool or id in propensities]
         if scored.version:
-            threshold_and_unseen = self._threshold_and_unseen_probability()
+            threshold_and_unseen = self._prediction_set_threshold_and_new_label_probability()
             expected = self.label_sets.add_records(
                 raw_probabilities, scored.probabilities, threshold_and_unseen[1]
             )
@@ -228,7 +228,7 @@ class DelayedEvaluator:
         with np.errstate(divide="ignore"):
             logits = np.log(raw_probabilities)
         classes, known = scored.classes.tolist(), len(self.evaluation.class_indices)
-        threshold_and_unseen = self._threshold_and_unseen_probability()
+        threshold_and_unseen = self._prediction_set_threshold_and_new_label_probability()
         expected = self.label_sets.add_records(
             raw_probabilities, scored.probabilities, threshold_and_unseen[1]
         ).tolist()

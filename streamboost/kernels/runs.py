@@ -178,10 +178,12 @@ def filter_class_probabilities(
 def update_run_evidence(
     position, label, n_records, class_share, hypotheses, max_steps, deviations, labels, evidence
 ):
-    """Store a label; update the evidence for each hypothesis on runs by the nearest known labels.
+    """Store a label; add its log likelihood under each hypothesis on how probably runs continue.
 
-    The nearest known labels before and after the record, at most `max_steps` records away, are
-    compared with `label`. Two labels are equal if all records from one to the other continue a run.
+    `label` is compared with the nearest known label before the record and with the nearest one
+    after it, each at most `max_steps` records away. Under a hypothesis, all records between two
+    labels continue one run with some probability, and then the labels are equal. Otherwise they are
+    equal with probability `class_share`.
 
     Parameters
     ----------

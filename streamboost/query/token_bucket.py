@@ -195,11 +195,12 @@ class TokenBudget(TokenBucket):
         )
 
     def count_arrivals(self, generator: np.random.Generator, max_records: int = 1) -> int:
-        """Count at most `max_records` arriving records; return how many were counted.
+        """Count at most `max_records` arriving records, which earn tokens; return how many.
 
-        Counting stops at an audited record. The selection may request only the last counted record.
-        At the first record of a block, the audit's token is reserved, and the record to be audited
-        is drawn.
+        Counting stops after an audited record, and only the last counted record can be requested.
+        So `max_records` above 1 is for records that the selection rule does not select. At the
+        first record of a block, the audit's token is reserved, and the record to be audited is
+        drawn.
         """
         arrived = 0
         while arrived < max_records:

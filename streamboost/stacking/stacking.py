@@ -384,13 +384,13 @@ class OnlineStacking:
         before, newest = self._transitions.newest, self._cached_scores_of_row(committee, row)
         if committee is not None and self._combines_experts(committee):
             scored, prediction = newest[2] if newest else None, self._cache.pop(id)
-            if scored is None and (prediction is None or self._updates_recent_committee_weights):
+            if scored is None and (prediction is None or self._is_recent_committee_update_due):
                 scored = self.score(committee, row[None])
             if prediction is None:
                 assert scored is not None
                 prediction = CachedPrediction.from_scored(before, scored)
             k = self._place.get(label)
-            if scored is not None and self._updates_recent_committee_weights:
+            if scored is not None and self._is_recent_committee_update_due:
                 self._update_recent_committee_weights(
                     scored, row, len(self._place) if k is None else k
                 )
@@ -458,7 +458,8 @@ class OnlineStacking:
             )
 
     @property
-    def _updates_recent_committee_weights(self) -> bool:
+    def _is_recent_committee_update_due(self) -> bool:
+        """Whether the next label updates the weights of the recent committees."""
         return self.young is not None and self.young.updates_weights_at_next_label
 
     def _update_recent_committee_weights(

@@ -103,7 +103,7 @@ class VectorExpert(Expert):
         total = np.where(there, vectors, 0.0).sum(axis=0, dtype=np.float64)
         self._mean = (total / np.maximum(there.sum(axis=0), 1)).astype(np.float32)
         inputs = self._regression_inputs(vectors)
-        prior = self._prototype_weights(inputs, codes, share)
+        prior = self._nearest_centroid_coefficients(inputs, codes, share)
         self._weights = prior.copy()
         _logistic_kernels().train_logistic(
             inputs, codes, share, prior, _STRENGTH, _ITERATIONS, _TOLERANCE, self._weights
@@ -125,7 +125,7 @@ class VectorExpert(Expert):
         inputs[:, -1] = _INTERCEPT
         return inputs
 
-    def _prototype_weights(
+    def _nearest_centroid_coefficients(
         self, inputs: np.ndarray, codes: np.ndarray, sample_weights: np.ndarray
     ) -> np.ndarray:
         """Return the weights of a nearest-centroid classifier, float32 (columns + 1, classes).

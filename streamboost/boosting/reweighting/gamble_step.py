@@ -68,7 +68,7 @@ def leaf_step(
     g = (K * share - 1) / (K - 1)
     f = quasi_newton_step(g, ((K - 2) * g + 1) / (K - 1))
     if step == "line":
-        return np.asarray(f * _best_factor_of_each_step(share, f)[:, None])
+        return np.asarray(f * _line_search_step_factors(share, f)[:, None])
     return np.asarray(f * (K - 1) / K if step == "scaled" else f)
 
 
@@ -81,7 +81,7 @@ def quasi_newton_step(mean_label: np.ndarray, mean_square: np.ndarray) -> np.nda
     return np.asarray(step - step.mean(axis=1, keepdims=True))
 
 
-def _best_factor_of_each_step(class_shares: np.ndarray, steps: np.ndarray) -> np.ndarray:
+def _line_search_step_factors(class_shares: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """Return the factor in [0, 4] by which the step of each leaf is multiplied, float64 (leaves,).
 
     The factor minimises the exponential loss of the leaf. `class_shares` (leaves, K) are the shares

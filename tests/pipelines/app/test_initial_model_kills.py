@@ -11,6 +11,11 @@ from tests.pipelines.app.test_kills import PIPELINE, SHORTEST, feed, stream  # n
 from tests.pipelines.killing import kill, verified
 
 
+@pytest.fixture
+def is_recorded():
+    return False
+
+
 @pytest.mark.slow
 def test_after_kills_a_committee_given_beforehand_serves_as_if_there_had_been_none(
     tmp_path,
