@@ -47,7 +47,7 @@ from streamboost.evaluation.pending import (
     PARTS,
     ClassCounts,
     DecisionCost,
-    LabelledPrediction,
+    EvaluatedPrediction,
     PendingPredictions,
     StrideSums,
     similarity_weights,
@@ -700,7 +700,7 @@ def impute_open_requests(
     confidence: np.ndarray,
     inverse_probability: np.ndarray,
     n_records_since: np.ndarray,
-    answered: list[LabelledPrediction],
+    answered: list[EvaluatedPrediction],
     K: int,
     decision_cost: DecisionCost,
 ) -> SufficientStats:

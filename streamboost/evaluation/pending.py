@@ -22,8 +22,8 @@ from streamboost.storage import Arrays, select_prefix
 __all__ = [
     "PARTS",
     "ClassCounts",
-    "LabelledPrediction",
-    "LabelledPredictionStore",
+    "EvaluatedPrediction",
+    "EvaluatedPredictionStore",
     "PendingPredictions",
     "StrideSums",
     "similarity_weights",
@@ -128,7 +128,7 @@ DecisionCost = Callable[[np.ndarray], np.ndarray | None]
 """Computes costs of decisions from probabilities (n, K); see `EvaluatedRecords.decision_cost`."""
 
 
-class LabelledPrediction(NamedTuple):
+class EvaluatedPrediction(NamedTuple):
     """Prediction and label of one record that is included in accumulated sums."""
 
     stride: int
@@ -162,7 +162,7 @@ class LabelledPrediction(NamedTuple):
         return tally
 
 
-class LabelledPredictionStore:
+class EvaluatedPredictionStore:
     """Store of the newest labelled predictions, by record id.
 
     With them, the accumulated sums of the evaluation are corrected if a label changes or is
@@ -170,14 +170,14 @@ class LabelledPredictionStore:
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, LabelledPrediction] = OrderedDict()
+        self._kept: OrderedDict[str, EvaluatedPrediction] = OrderedDict()
         self._bytes = 0
 
-    def newest(self, n: int) -> list[LabelledPrediction]:
+    def newest(self, n: int) -> list[EvaluatedPrediction]:
         """Return the newest `n` labelled predictions, or all if there are fewer."""
         return list(islice(reversed(self._kept.values()), n))
 
-    def since_stride(self, first_stride: int) -> list[LabelledPrediction]:
+    def since_stride(self, first_stride: int) -> list[EvaluatedPrediction]:
         """Return the labelled predictions of the stride number `first_stride` and later ones."""
         return [one for one in self._kept.values() if one.stride >= first_stride]
 
@@ -198,7 +198,7 @@ class LabelledPredictionStore:
         for i in np.flatnonzero(evaluated.truth >= 0).tolist():
             self._store_prediction(
                 ids[i],
-                LabelledPrediction(
+                EvaluatedPrediction(
                     stride,
                     evaluated.P[i].copy(),
                     tuple(evaluated.predicted[i].tolist()),
@@ -209,14 +209,14 @@ class LabelledPredictionStore:
                 ),
             )
 
-    def _store_prediction(self, id: str, prediction: LabelledPrediction) -> None:
+    def _store_prediction(self, id: str, prediction: EvaluatedPrediction) -> None:
         self.pop(id)
         self._kept[id] = prediction
         self._bytes += prediction.P.nbytes + _EACH
         while len(self._kept) > _MOST or self._bytes > _MOST_BYTES:
             self.pop(next(iter(self._kept)))
 
-    def pop(self, id: str) -> LabelledPrediction | None:
+    def pop(self, id: str) -> EvaluatedPrediction | None:
         """Remove and return the labelled prediction of the record `id`; None if not stored."""
         prediction = self._kept.pop(id, None)
         if prediction is not None:
@@ -260,7 +260,7 @@ class LabelledPredictionStore:
         self._kept, self._bytes, start = OrderedDict(), 0, 0
         for id, stride, n, predicted, *rest in about:
             P = arrays["P"][start : start + n].copy()
-            self._store_prediction(id, LabelledPrediction(stride, P, tuple(predicted), *rest))
+            self._store_prediction(id, EvaluatedPrediction(stride, P, tuple(predicted), *rest))
             start += n
 
 
@@ -283,7 +283,7 @@ class StrideSums:
 
     def __init__(self) -> None:
         self.total = SufficientStats()
-        self.labelled_predictions = LabelledPredictionStore()
+        self.labelled_predictions = EvaluatedPredictionStore()
         self.history = AccuracyHistory()
         self._recent: deque[SufficientStats] = deque(maxlen=PARTS + 1)
         self._starts: deque[int] = deque(maxlen=PARTS + 1)  # number of each group's first stride
@@ -597,7 +597,7 @@ class PendingPredictions:
             P=P, predicted=predicted, truth=truth, others=inverse_probability - 1.0
         )
 
-    def newest_labelled_predictions(self, n: int, block: int) -> list[LabelledPrediction]:
+    def newest_labelled_predictions(self, n: int, block: int) -> list[EvaluatedPrediction]:
         """Return the newest `n` labelled predictions in the queue, or all if there are fewer."""
         places = np.flatnonzero(self.rows["truth"] >= 0)[::-1][:n].tolist()
         found = []
@@ -608,7 +608,7 @@ class PendingPredictions:
             )
             told = row["predicted"].tolist(), int(row["truth"]), inverse_probability - 1.0
             found.append(
-                LabelledPrediction(-1, row["P"], *told, int(row["waited"]), int(row["source"]))
+                EvaluatedPrediction(-1, row["P"], *told, int(row["waited"]), int(row["source"]))
             )
         return found
 
