@@ -24,9 +24,9 @@ def forecast_lines(
     `report` is the report of the sliding window, for the most frequent error.
     """
     if not forecast:
-        share = f"one for at most {MOST_RECORDS_PER_LABEL} records"
-        yield f"Inconclusive: a forecast needs {FEWEST_LABELS} labels, {share}."
-        yield "There is none for another system, or while an annotator is left out."
+        share = f"at least one for every {MOST_RECORDS_PER_LABEL} records"
+        yield f"No forecast yet: it needs {FEWEST_LABELS} labels, and {share}."
+        yield "Recorded predictions have none, nor has a stream while an annotator is left out."
         return
     if not forecast["steps"]:
         n = count_text(forecast["n_missing_labels"], "more label")

@@ -53,7 +53,7 @@ def test_lines_give_gains_targets_the_ceiling_and_the_most_frequent_error():
 
 def test_lines_say_why_there_is_no_forecast():
     few, _ = forecast_lines({})
-    assert few == "Inconclusive: a forecast needs 300 labels, one for at most 15 records."
+    assert few == "No forecast yet: it needs 300 labels, and at least one for every 15 records."
     (wide,) = forecast_lines(FORECAST | {"steps": [], "targets": [], "n_missing_labels": 400})
     assert wide == "Inconclusive: about 400 more labels are needed for a forecast."
 
