@@ -251,7 +251,7 @@ def test_texts_are_encoded_before_the_step_of_their_batch(pipeline, monkeypatch)
     file = pipeline()
     newest = run(load(file), until_idle=True)
     # The first batch, and each after a checkpoint, are encoded by the step.
-    assert by_thread["encode"] > 2 * by_thread["MainThread"] > 0
+    assert by_thread["encode"] > by_thread["MainThread"] > 0
     monkeypatch.setattr(Pipeline, "can_encode_ahead", False)
     other = shutil.copytree(file.parent, file.parent / "other") / "p.toml"
     shutil.rmtree(other.parent / "state")
