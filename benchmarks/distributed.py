@@ -32,7 +32,7 @@ from benchmarks.kafka_pipeline import CLASSES, NAMES, messages
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
-from streamboost.connectors.kafka.group.assignment import OutgoingMessage
+from streamboost.connectors.kafka.group.assignment import TopicMessage
 from streamboost.connectors.kafka.group.member import KafkaMember
 from streamboost.pipelines.app import connect
 from streamboost.pipelines.app.run import run
@@ -131,7 +131,7 @@ def bare(file, n, done, found):
             if not taken:
                 continue
             writes = [
-                OutgoingMessage(topic, p, one.payload[:150]) for p, m in taken.items() for one in m
+                TopicMessage(topic, p, one.payload[:150]) for p, m in taken.items() for one in m
             ]
             member.commit(writes, {p: m[-1].offset + 1 for p, m in taken.items()}, polled)
             with done.get_lock():

@@ -106,7 +106,7 @@ class Source(ABC):
         return False
 
     @property
-    def is_behind(self) -> bool:
+    def has_more_messages(self) -> bool:
         """Whether the input is known to have messages after the last polled one.
 
         May also be False if more messages exist, but only if the last poll returned `limit`
@@ -115,7 +115,7 @@ class Source(ABC):
         return False
 
     @property
-    def resource_id(self) -> str | None:
+    def input_id(self) -> str | None:
         """Id of the input, such as a Kafka topic id; a recreated input has a new id. Or None."""
         return None
 
@@ -148,7 +148,7 @@ class Source(ABC):
         return None
 
     def update_end_offsets(self, end_offsets: Position) -> None:  # noqa: B027 - most sources find them themselves
-        """Store end offsets for `is_behind`, read by another source object of the input."""
+        """Store end offsets for `has_more_messages`, read by another source object of the input."""
 
     @abstractmethod
     def seek(self, position: Position) -> None:
@@ -245,7 +245,7 @@ class Transaction(ABC):
         """Take over the pipeline: later commits of processes that started before are refused."""
 
     @property
-    def resource_id(self) -> str | None:
+    def input_id(self) -> str | None:
         """Id of the journal, such as a Kafka topic id, or None; a recreated topic has a new id."""
         return None
 

@@ -8,13 +8,13 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
-    find_damaged_offsets,
+    find_damaged_messages,
     first_and_end_offsets,
     is_damaged_message_error,
     partition_numbers,
     poll_messages,
 )
-from streamboost.connectors.kafka.producer import MessageDispatcher
+from streamboost.connectors.kafka.producer import FailFastSender
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.errors import ConnectorError, UnavailableError
 
@@ -28,7 +28,7 @@ _POLL_MS = 100
 class CompactedTopicSink(KafkaSink):
     """Writes to a compacted topic. A payload consists of key, line break and value of a message."""
 
-    def send_all(self, dispatcher: MessageDispatcher, payloads: Sequence[bytes]) -> None:
+    def send_all(self, dispatcher: FailFastSender, payloads: Sequence[bytes]) -> None:
         """Send each payload as a message, with the text before its line break as the key."""
         for payload in payloads:
             key, _, value = payload.partition(b"\n")
@@ -82,7 +82,7 @@ class CompactedTopicReader:
             if not is_damaged_message_error(error):
                 raise
             self.close()
-            if damage := find_damaged_offsets(self._cluster, self._at.topic, {"0": self._next}):
+            if damage := find_damaged_messages(self._cluster, self._at.topic, {"0": self._next}):
                 _log.error(
                     "%s: %s, and are passed over",
                     self._where,

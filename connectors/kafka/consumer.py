@@ -14,10 +14,10 @@ from streamboost.connectors.kafka.internals import failed_batch_offset, offset_i
 from streamboost.errors import ConnectorError, DeletedError, UnavailableError
 
 __all__ = [
-    "DamagedOffsets",
+    "DamagedMessages",
     "check_offset_is_retained",
     "consumer_positions",
-    "find_damaged_offsets",
+    "find_damaged_messages",
     "first_and_end_offsets",
     "is_damaged_message_error",
     "is_out_of_range_error",
@@ -32,7 +32,7 @@ _POLL_MS = 100
 _CHECKSUM = "they do not match their checksum"
 
 
-class DamagedOffsets(NamedTuple):
+class DamagedMessages(NamedTuple):
     """Offsets [start, end) of a partition whose messages are damaged, with the reason."""
 
     partition: int
@@ -180,9 +180,9 @@ def is_damaged_message_error(error: Exception) -> bool:
     return isinstance(error.__cause__, kafka_errors.CorruptRecordError)
 
 
-def find_damaged_offsets(
+def find_damaged_messages(
     cluster: KafkaCluster, topic: str, offsets: Mapping[str, int]
-) -> DamagedOffsets | None:
+) -> DamagedMessages | None:
     """Return the damaged offsets that begin at the next offset of a partition, or None.
 
     `offsets` maps a partition to its next offset; the first partition with damage is returned. A
@@ -206,7 +206,7 @@ def find_damaged_offsets(
             else:
                 outside = middle
         # Offsets before the batch have no messages: transaction markers, and aborted messages.
-        return DamagedOffsets(int(name), max(start, base), min(outside, end), reason)
+        return DamagedMessages(int(name), max(start, base), min(outside, end), reason)
     return None
 
 

@@ -17,7 +17,7 @@ from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.errors import TOO_LARGE
 from streamboost.errors import ConnectorError, UnavailableError
 
-__all__ = ["RECREATE_REMEDY", "MessageDispatcher", "send_arguments"]
+__all__ = ["RECREATE_REMEDY", "FailFastSender", "send_arguments"]
 
 _PATIENCE = 30.0
 """Timeout of a write in seconds."""
@@ -54,7 +54,7 @@ def send_arguments(metadata: Message | MessageMetadata) -> dict[str, Any]:
     return options
 
 
-class MessageDispatcher:
+class FailFastSender:
     """Sends messages with a producer; raises errors for refused messages and missing topics.
 
     In both cases, the client library itself would wait for its timeout, or without limit in a

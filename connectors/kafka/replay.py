@@ -13,7 +13,7 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
     check_offset_is_retained,
-    find_damaged_offsets,
+    find_damaged_messages,
     first_and_end_offsets,
     is_damaged_message_error,
     is_out_of_range_error,
@@ -104,7 +104,7 @@ class KafkaReplay:
                 self._raise_if_offset_not_retained(partition, place)
             if not is_damaged_message_error(error):
                 raise
-            damage = find_damaged_offsets(self._cluster, self._topic, {partition_name: place})
+            damage = find_damaged_messages(self._cluster, self._topic, {partition_name: place})
             if damage is None:
                 raise
             self._ahead[partition_name].append(damage.to_message())

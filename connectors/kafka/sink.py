@@ -13,7 +13,7 @@ from streamboost.connectors.kafka.cluster import (
     close_producer,
     translate_errors,
 )
-from streamboost.connectors.kafka.producer import RECREATE_REMEDY, MessageDispatcher
+from streamboost.connectors.kafka.producer import RECREATE_REMEDY, FailFastSender
 from streamboost.errors import ConnectorError
 
 __all__ = ["KafkaSink"]
@@ -43,7 +43,7 @@ class KafkaSink(Sink):
             [*self._written, *payloads], [*self._written.about, *about]
         )
 
-    def send_all(self, dispatcher: MessageDispatcher, payloads: Sequence[bytes]) -> None:
+    def send_all(self, dispatcher: FailFastSender, payloads: Sequence[bytes]) -> None:
         """Send `payloads` as messages, without waiting for acknowledgements."""
         dispatcher.send_all(self.topic, payloads)
 
@@ -57,7 +57,7 @@ class KafkaSink(Sink):
         if self._producer is None:
             self._producer = self.cluster.create_producer()
         where = f"topic {self.topic!r} at {self.cluster.servers}"
-        dispatcher = MessageDispatcher(self.cluster, self._producer)
+        dispatcher = FailFastSender(self.cluster, self._producer)
         try:
             with translate_errors(where):
                 remedies = {self.topic: RECREATE_REMEDY}
@@ -78,6 +78,6 @@ class KafkaSink(Sink):
             close_producer(self._producer)
             self._producer = None
 
-    def _send_and_await_acks(self, dispatcher: MessageDispatcher) -> None:
+    def _send_and_await_acks(self, dispatcher: FailFastSender) -> None:
         self.send_all(dispatcher, self._written)
         dispatcher.await_acks(MOMENT_MS / 1000)

@@ -16,7 +16,7 @@ from streamboost.connectors.base import Message, Position, Source
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
     check_offset_is_retained,
-    find_damaged_offsets,
+    find_damaged_messages,
     first_and_end_offsets,
     is_damaged_message_error,
     is_out_of_range_error,
@@ -109,7 +109,7 @@ class KafkaSource(Source):
                 self._close_consumer()
                 raise UnavailableError(f"{self._topic_description} gives nothing from {where} on")
             messages = self._fetch_messages(limit, _POLL_MS)
-        while 0 < len(messages) < limit and self.is_behind:
+        while 0 < len(messages) < limit and self.has_more_messages:
             more: list[Message] = []
             with suppress(ConnectorError):  # the next poll raises it again
                 more = self._fetch_messages(limit - len(messages), _POLL_MS)
@@ -145,7 +145,7 @@ class KafkaSource(Source):
         return found
 
     @property
-    def is_behind(self) -> bool:
+    def has_more_messages(self) -> bool:
         """Whether a partition has unread messages before its last known end offset.
 
         End offsets are those of the last seek or `update_end_offsets`. They exclude messages of
@@ -154,7 +154,7 @@ class KafkaSource(Source):
         return bool(self._lagging_partitions(self._ends) or self._lagging_partitions(self._noted))
 
     @property
-    def resource_id(self) -> str | None:
+    def input_id(self) -> str | None:
         """The topic's id, or None if the broker does not report it."""
         self._consumer_and_partition_numbers()
         return self._id
@@ -182,7 +182,7 @@ class KafkaSource(Source):
         return {str(partition.partition): end for partition, end in ends.items()}
 
     def update_end_offsets(self, end_offsets: Position) -> None:
-        """Store end offsets of committed messages, which `is_behind` uses."""
+        """Store end offsets of committed messages, which `has_more_messages` uses."""
         self._noted = dict(end_offsets)
 
     def close(self) -> None:
@@ -253,7 +253,7 @@ class KafkaSource(Source):
 
         Raises ConnectorError if `on_corrupt` is not "skip".
         """
-        damage = find_damaged_offsets(self._cluster, self.topic, self._next)
+        damage = find_damaged_messages(self._cluster, self.topic, self._next)
         if damage is None:
             raise error
         if self._on_corrupt != "skip":

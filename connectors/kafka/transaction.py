@@ -17,7 +17,7 @@ from streamboost.connectors.kafka.admin import check_group_is_empty
 from streamboost.connectors.kafka.cluster import KafkaCluster, close_producer, translate_errors
 from streamboost.connectors.kafka.internals import topic_id
 from streamboost.connectors.kafka.journal import KafkaJournal, StoredJournalEntry
-from streamboost.connectors.kafka.producer import RECREATE_REMEDY, MessageDispatcher
+from streamboost.connectors.kafka.producer import RECREATE_REMEDY, FailFastSender
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.errors import ConnectorError, StateError
 
@@ -131,10 +131,10 @@ class KafkaTransaction(Transaction):
         entry = StoredJournalEntry(committed, journal, self._writer)
         try:
             with translate_errors(self._where):
-                dispatcher = MessageDispatcher(self._cluster, self._producer)
+                dispatcher = FailFastSender(self._cluster, self._producer)
                 write = partial(self._write_transaction, self._producer, dispatcher, writes, entry)
                 dispatcher.run_with_timeout(
-                    self._where, self._deleted_topic_remedies(writes), write
+                    self._where, self._remedy_texts_of_deleted_topics(writes), write
                 )
             self._raise_if_journal_recreated(self._producer)
         except BaseException:
@@ -158,7 +158,7 @@ class KafkaTransaction(Transaction):
             self._producer = None
 
     @property
-    def resource_id(self) -> str | None:
+    def input_id(self) -> str | None:
         """Id of the journal's topic; None before `fence`, or if the broker reports no ids."""
         return self._id
 
@@ -192,7 +192,7 @@ class KafkaTransaction(Transaction):
     def _write_transaction(
         self,
         producer: KafkaProducer,
-        dispatcher: MessageDispatcher,
+        dispatcher: FailFastSender,
         writes: Sequence[tuple[Sink, Sequence[bytes]]],
         entry: StoredJournalEntry,
     ) -> None:
@@ -211,7 +211,7 @@ class KafkaTransaction(Transaction):
         producer.commit_transaction()
         dispatcher.await_acks()
 
-    def _deleted_topic_remedies(
+    def _remedy_texts_of_deleted_topics(
         self, writes: Sequence[tuple[Sink, Sequence[bytes]]]
     ) -> dict[str, str]:
         """Return a mapping from topic to the end of the error text if the topic was deleted."""

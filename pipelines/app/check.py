@@ -52,6 +52,7 @@ from streamboost.pipelines.config.connectors.registry import (
 )
 from streamboost.pipelines.config.field_changes import added_fields
 from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.config.sections import NotifySection
 from streamboost.pipelines.label_studio import run as label_studio
 from streamboost.pipelines.label_studio.tasks import FILE, TaskStore
 from streamboost.pipelines.models.recorded import RecordedPredictions
@@ -156,11 +157,14 @@ def check_pipeline(config: Config) -> Iterator[CheckResult]:
     if config.sections.pipeline.checkpoint_copy is not None:
         yield _check_part(config, "copies", partial(_describe_checkpoint_copies, config))
     if (notify := config.sections.notify) is not None:
-        signed = "not signed" if notify.secret is None else "signed"
-        text = f"{', '.join(notify.events)} to {url_origin(notify.url)}, {signed}"
-        yield CheckResult("notify", True, config.mask(text))
+        yield _check_part(config, "notify", partial(_describe_notifications, notify))
     if config.sections.label_studio is not None:
         yield _check_part(config, "label_studio", partial(_describe_label_studio_project, config))
+
+
+def _describe_notifications(section: NotifySection) -> str:
+    signed = "not signed" if section.secret is None else "signed"
+    return f"{', '.join(section.events)} to {url_origin(section.url)}, {signed}"
 
 
 def delivery_guarantee(config: Config) -> str:

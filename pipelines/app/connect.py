@@ -11,8 +11,8 @@ from streamboost.connectors.base import Source, Transaction
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConnectorError
 from streamboost.pipelines.app.distributed import (
+    create_scoring_log_source,
     learner_outputs,
-    scoring_log_source,
     shared_topic_settings,
 )
 from streamboost.pipelines.config.connectors.base import Endpoint
@@ -78,7 +78,7 @@ def create_sources(config: Config) -> dict[str, Source]:
     """Return new sources by name ("records", "labels", ...), each with its own connection."""
     sections, around = config.sections, config.connector_context
     records = (
-        scoring_log_source(config)
+        create_scoring_log_source(config)
         if config.is_distributed
         else sections.source.create_source(around)
     )

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "add_missing_partitions",
+    "create_scoring_log_source",
     "learner_outputs",
     "open_records_source",
     "prepare_distributed_scoring",
     "require_distributed_scoring",
     "require_local_scoring",
     "scorer_limits_text",
-    "scoring_log_source",
     "section_topic",
     "shared_topic_settings",
 ]
@@ -59,7 +59,7 @@ def require_local_scoring(config: Config) -> None:
         )
 
 
-def scoring_log_source(config: Config) -> Source:
+def create_scoring_log_source(config: Config) -> Source:
     """Return the source of the scoring log; with distributed scoring, the learner reads it."""
     from streamboost.connectors.kafka.topic import KafkaSource
 

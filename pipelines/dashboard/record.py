@@ -473,7 +473,7 @@ def neighbour_table(
         Column("State at prediction", "words"),
         Column("Distance"),
     ]
-    then = [_neighbour_state_on_arrival(record, one) for _, one in neighbours]
+    then = [_label_state_when_record_arrived(record, one) for _, one in neighbours]
     rows: list[list[str | Cell]] = [
         [
             Cell(
@@ -500,7 +500,7 @@ def neighbour_table(
 _LABELLED = "labelled"
 
 
-def _neighbour_state_on_arrival(record: StoredRecord, neighbour: StoredRecord) -> str:
+def _label_state_when_record_arrived(record: StoredRecord, neighbour: StoredRecord) -> str:
     """Return "labelled", "not labelled" or "not arrived": the state when `record` arrived."""
     when = record.get("arrived") or 0
     labels = neighbour.get("labels") or ()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from streamboost.connectors.base import Message, MessageMetadata
 from streamboost.connectors.kafka.compacted_topic import CompactedTopicReader
-from streamboost.connectors.kafka.group.assignment import OutgoingMessage, PolledBatch
+from streamboost.connectors.kafka.group.assignment import PolledBatch, TopicMessage
 from streamboost.connectors.kafka.group.committed_reader import CommittedReader
 from streamboost.connectors.kafka.group.member import KafkaMember, PartitionsRevokedError
 from streamboost.errors import ConnectorError, DeletedError
@@ -194,7 +194,7 @@ class Scorer:
             newest = self._committed_reader.newest_message(topics.scoring_log, partition)
             where = f"partition {partition} of topic {topics.scoring_log!r}"
             entry = ScoringLogEntry.decode(newest.payload, where) if newest else None
-            task = PartitionTask(partition, self._settings, n, entry, member.resource_id)
+            task = PartitionTask(partition, self._settings, n, entry, member.input_id)
             edition = self._read_snapshot(task.snapshot_number)
             if edition is None:
                 self._log_reason_and_wait(
@@ -264,7 +264,7 @@ class Scorer:
         self.records += n
         return n
 
-    def _output_messages(self, steps: Mapping[int, ScoringStepResult]) -> list[OutgoingMessage]:
+    def _output_messages(self, steps: Mapping[int, ScoringStepResult]) -> list[TopicMessage]:
         """Return the output messages of `steps`; predictions keep the partition of their record."""
         topics, writes = self._topics, []
         for partition, step in steps.items():
@@ -276,9 +276,9 @@ class Scorer:
             )
             for topic, place, ones in places:
                 pairs = zip(ones, ones.about, strict=True)
-                writes += [OutgoingMessage(topic, place, one, about) for one, about in pairs]
+                writes += [TopicMessage(topic, place, one, about) for one, about in pairs]
             writes.append(
-                OutgoingMessage(topics.scoring_log, partition, step.entry, MessageMetadata(KEY))
+                TopicMessage(topics.scoring_log, partition, step.entry, MessageMetadata(KEY))
             )
         return writes
 

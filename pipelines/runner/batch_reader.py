@@ -38,7 +38,7 @@ class _SourceReader(Protocol):
     def position(self) -> Position: ...
     def seek(self, position: Position) -> None: ...
     @property
-    def is_behind(self) -> bool: ...
+    def has_more_messages(self) -> bool: ...
 
 
 class BatchReader:
@@ -167,8 +167,8 @@ class BatchReader:
 
     def _update_aligner_after_poll(self, source: str, messages: list[Message]) -> None:
         """Pass polled messages to the aligner; note whether the source was read to its end."""
-        behind = len(messages) == self._limits[source] or self._readers[source].is_behind
-        self._aligner.observe(source, messages, is_behind=behind)
+        behind = len(messages) == self._limits[source] or self._readers[source].has_more_messages
+        self._aligner.observe(source, messages, has_more_messages=behind)
         if source in JOINED and not behind:
             self._caught_up.add(source)
 
@@ -245,7 +245,7 @@ class BatchReader:
 
     def source_identities(self) -> dict[str, str]:
         """Return the stable ids of the underlying resources (topic ids), keyed by source."""
-        found = {name: source.resource_id for name, source in self.sources.items()}
+        found = {name: source.input_id for name, source in self.sources.items()}
         return {name: identity for name, identity in found.items() if identity is not None}
 
     def bookmarks(self) -> dict[str, str]:

@@ -324,7 +324,7 @@ class Replay:
             )
 
     def _current_source_identities(self) -> dict[str, str]:
-        journal = self.runner.transaction.resource_id
+        journal = self.runner.transaction.input_id
         return self.runner.intake.source_identities() | ({"journal": journal} if journal else {})
 
     def _replay_entry(self, entry: JournalEntry) -> None:

@@ -93,9 +93,9 @@ class BufferedSource:
         return {message.partition for message in self._ahead} >= self._source.position().keys()
 
     @property
-    def is_behind(self) -> bool:
+    def has_more_messages(self) -> bool:
         """Whether more messages are available, buffered or unread."""
-        return bool(self._ahead) or self._source.is_behind
+        return bool(self._ahead) or self._source.has_more_messages
 
 
 class TimestampAligner:
@@ -133,20 +133,20 @@ class TimestampAligner:
         do not count towards `max_records_without_labels`."""
         self._n_records = 0
 
-    def observe(self, source: str, messages: list[Message], *, is_behind: bool) -> None:
+    def observe(self, source: str, messages: list[Message], *, has_more_messages: bool) -> None:
         """Update the watermark and the counts from the messages of a poll.
 
-        `is_behind` is whether the source has more messages.
+        `has_more_messages` is whether the source has more messages.
         """
         if source == "records":
             self._n_records += len(messages)
             self._by_time = self._by_time and self._n_records < self._most
             if messages:
                 self._newest = max(self._newest, self._time_of(messages[-1]) or -math.inf)
-            has_times = is_behind and self._by_time and self._newest > -math.inf
+            has_times = has_more_messages and self._by_time and self._newest > -math.inf
             self._labels.watermark = self._newest if has_times else math.inf
         elif source == "labels":
-            if not is_behind:
+            if not has_more_messages:
                 self._n_records, self._n_labels, self._by_time = 0, 0, True
             elif (
                 messages

@@ -60,7 +60,7 @@ class AnnotatorAgreement:
     >>> annotators = AnnotatorAgreement()
     >>> labels = [(1, "ok", "ann"), (2, "no", "bob"), (3, "no", "eve")]
     >>> annotators.add_record("7", {"labels": labels})
-    >>> annotators.annotator_counts("ann")
+    >>> annotators.agreement_counts("ann")
     {'compared': 1, 'against': 1, 'together': 1, 'outvoted': 1}
     """
 
@@ -68,7 +68,7 @@ class AnnotatorAgreement:
         self._found: dict[str, list[tuple[str, str]]] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
 
-    def annotator_counts(self, source: str) -> dict[str, int]:
+    def agreement_counts(self, source: str) -> dict[str, int]:
         """Map each name in `COUNTED` to the annotator's count of that name."""
         return {name: self._counts[source, name] for name in COUNTED}
 

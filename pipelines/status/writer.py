@@ -209,7 +209,7 @@ class Writer:
             )
             self.requests.update(asked, found, publication.schema, self._judged.non_feature_fields)
         if (named := documents.get("annotators")) is not None:
-            of = self._judged.annotators.annotator_counts
+            of = self._judged.annotators.agreement_counts
             documents = documents | {"annotators": {who: named[who] | of(who) for who in named}}
         for mark in since.marks:
             board.add_chart_mark(*mark)

@@ -101,7 +101,7 @@ class Committee:
         return self.learners.n_learners
 
     def class_scores(self, X: Any) -> np.ndarray:
-        """Return the scores of the rows `X` (n, D), NaN where missing: float64 (n, K).
+        """Return the scores, float64 (n, K), of the rows `X` (n, D); NaN in `X` is a missing value.
 
         `X` is an array, in which categories are codes, or a frame, whose columns are matched by
         name. Categories absent from all training data are missing values. The scores of a row do

@@ -11,7 +11,7 @@ simulated, not proven.
 from functools import lru_cache
 from math import ceil, exp, log, pi, sqrt
 
-__all__ = ["width_factor_of_window", "width_factor_since_start"]
+__all__ = ["relative_width_of_window", "relative_width_since_start"]
 
 _LEVEL = 0.05
 """Probability that the true value is outside of the confidence sequence at any time."""
@@ -26,20 +26,20 @@ _WIDEST = 40.0
 """Upper bound of the normal quantiles that are searched."""
 
 
-def width_factor_since_start(n_labels: int) -> float:
+def relative_width_since_start(n_labels: int) -> float:
     """Return the width of the confidence sequence since the start, relative to the 95 % interval.
 
     This is the mixture boundary of Robbins (1970), as Waudby-Smith et al. (2024, Theorem 2.2) use
     it for asymptotic confidence sequences. From 100 to 1,100 labels the factor is at most 1.6.
 
-    >>> [round(width_factor_since_start(n), 2) for n in (25, 250, 2_500)]
+    >>> [round(relative_width_since_start(n), 2) for n in (25, 250, 2_500)]
     [1.97, 1.55, 1.65]
     """
     ratio = max(n_labels, 1) / _RHO
     return sqrt((1.0 + 1.0 / ratio) * log((1.0 + ratio) / _LEVEL**2)) / _QUANTILE
 
 
-def width_factor_of_window(n_labels: int, in_window: int) -> float:
+def relative_width_of_window(n_labels: int, in_window: int) -> float:
     """Return the width of a sliding window's confidence sequence, relative to the 95 % interval.
 
     The `n_labels` labels since the start are divided into periods of `in_window` labels each, the
@@ -47,11 +47,11 @@ def width_factor_of_window(n_labels: int, in_window: int) -> float:
     time with a probability of at most 0.05 / (k (k + 1)). These probabilities add up to 0.05. As
     long as the window has all labels, its factor is at least that since the start.
 
-    >>> [round(width_factor_of_window(n, 200), 2) for n in (200, 2_000, 20_000)]
+    >>> [round(relative_width_of_window(n, 200), 2) for n in (200, 2_000, 20_000)]
     [1.58, 2.17, 2.67]
     """
     sliding = _quantile_in_period(max(ceil(n_labels / max(in_window, 1)), 1)) / _QUANTILE
-    return max(sliding, width_factor_since_start(n_labels)) if n_labels <= in_window else sliding
+    return max(sliding, relative_width_since_start(n_labels)) if n_labels <= in_window else sliding
 
 
 @lru_cache(maxsize=16)

@@ -33,8 +33,8 @@ import numpy as np
 from streamboost.checks import Label, as_ids, as_labels, as_propensity
 from streamboost.evaluation.annotator_errors import LARGEST_SHARE, AnnotatorErrors
 from streamboost.evaluation.confidence_sequence import (
-    width_factor_of_window,
-    width_factor_since_start,
+    relative_width_of_window,
+    relative_width_since_start,
 )
 from streamboost.evaluation.decisions import Decisions
 from streamboost.evaluation.learning_curve import (
@@ -537,9 +537,9 @@ class Evaluation:
             np.count_nonzero(self._queue.rows["truth"] >= 0)
         )
         if is_whole:
-            factor = width_factor_since_start(n_since_start)
+            factor = relative_width_since_start(n_since_start)
         else:
-            factor = width_factor_of_window(n_since_start, total.n_labels)
+            factor = relative_width_of_window(n_since_start, total.n_labels)
         make = partial(
             make_report,
             labels=list(self.class_indices),
@@ -630,11 +630,9 @@ class Evaluation:
         labels += self._strides.labelled_predictions.newest(_MAX_DONORS - len(labels))
         labels = [one for one in labels if one.source not in self.annotator_errors.left_out]
         sure = queue.rows["P"][queue_indices].max(axis=1, initial=0.0)
-        inverse_probability = queue.inverse_probability(slice(None), self.block)[queue_indices]
+        inverse = queue.inverse_inclusion_probabilities(slice(None), self.block)[queue_indices]
         waited = len(queue) - queue_indices
-        return impute_open_requests(
-            sure, inverse_probability, waited, labels, n_classes, self._decision_costs
-        )
+        return impute_open_requests(sure, inverse, waited, labels, n_classes, self._decision_costs)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
@@ -698,7 +696,7 @@ def _select_records(records: EvaluatedRecords, mask: np.ndarray) -> EvaluatedRec
 
 def impute_open_requests(
     confidence: np.ndarray,
-    inverse_probability: np.ndarray,
+    inverse_inclusion_probabilities: np.ndarray,
     n_records_since: np.ndarray,
     answered: list[EvaluatedPrediction],
     K: int,
@@ -712,7 +710,7 @@ def impute_open_requests(
 
     Parameters
     ----------
-    confidence, inverse_probability, n_records_since
+    confidence, inverse_inclusion_probabilities, n_records_since
         (m,), for each of m open requests: the probability of the predicted label, 1 / inclusion
         probability, and the number of records that arrived since the record.
     answered
@@ -731,7 +729,7 @@ def impute_open_requests(
     slowest = np.sort(took)[-min(_FEWEST, len(took))]
     slower = (took > n_records_since[:, None]) | (took >= slowest)
     shares = similarity_weights(confidence, P.max(axis=1, initial=0.0), others + 1.0) * slower
-    given = inverse_probability @ (shares / shares.sum(axis=1, keepdims=True))
+    given = inverse_inclusion_probabilities @ (shares / shares.sum(axis=1, keepdims=True))
     predicted = np.array([one.predicted for one in answered])
     truth = np.array([one.truth for one in answered])
     judged = EvaluatedRecords(P, predicted, truth, others, decision_cost(P))

@@ -583,36 +583,40 @@ class PendingPredictions:
         """
         found = self.rows[rows]
         known = found["truth"] >= 0
-        inverse_probability = self.inverse_probability(rows, block)
+        inverse = self.inverse_inclusion_probabilities(rows, block)
         lost = (found["chance"] > 0.0) & ~known & ~found["waits"]
         P, predicted = self.probabilities(n_classes, rows), found["predicted"].copy()
         if lost.any() and known.any():
             sure = P.max(axis=1, initial=0.0)
-            shares = similarity_weights(sure[lost], sure[known], inverse_probability[known])
-            inverse_probability[known] += inverse_probability[lost] @ (
-                shares / shares.sum(axis=1, keepdims=True)
-            )
+            shares = similarity_weights(sure[lost], sure[known], inverse[known])
+            inverse[known] += inverse[lost] @ (shares / shares.sum(axis=1, keepdims=True))
         truth = found["truth"].copy()
-        return EvaluatedRecords(
-            P=P, predicted=predicted, truth=truth, others=inverse_probability - 1.0
-        )
+        return EvaluatedRecords(P=P, predicted=predicted, truth=truth, others=inverse - 1.0)
 
     def newest_labelled_predictions(self, n: int, block: int) -> list[EvaluatedPrediction]:
-        """Return the newest `n` labelled predictions in the queue, or all if there are fewer."""
+        """Return the newest `n` labelled predictions in the queue, the newest first.
+
+        All are returned if there are fewer. `block` is the number of records in an audit block,
+        and the upper limit of an inverse inclusion probability.
+        """
         places = np.flatnonzero(self.rows["truth"] >= 0)[::-1][:n].tolist()
         found = []
         for i in places:
-            row, inverse_probability = (
+            row, inverse = (
                 self.rows[i],
-                self.inverse_probability(slice(i, i + 1), block)[0],
+                self.inverse_inclusion_probabilities(slice(i, i + 1), block)[0],
             )
-            told = row["predicted"].tolist(), int(row["truth"]), inverse_probability - 1.0
+            told = (
+                row["predicted"].tolist(),
+                int(row["truth"]),
+                inverse - 1.0,
+            )
             found.append(
                 EvaluatedPrediction(-1, row["P"], *told, int(row["waited"]), int(row["source"]))
             )
         return found
 
-    def inverse_probability(self, rows: slice, block: int) -> np.ndarray:
+    def inverse_inclusion_probabilities(self, rows: slice, block: int) -> np.ndarray:
         """Return 1 / inclusion probability (n,) of the records at `rows`, at most `block`."""
         found = self.rows[rows]
         own = np.where(found["chance"] > 0.0, found["chance"], found["design"])

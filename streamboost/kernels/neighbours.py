@@ -86,7 +86,7 @@ def _nearest_recent_row(distances, n_near, newest):
 
 
 @inner_kernel
-def _log_probability_from_label(is_same_class, label_weight, class_share):
+def _class_log_probability_from_neighbour(is_same_class, label_weight, class_share):
     """Return the log probability of a class, estimated from the label of one neighbour.
 
     `is_same_class` is 1 if the neighbour has this class, else 0. `label_weight` is the weight of
@@ -213,7 +213,7 @@ def write_neighbour_predictions(
         _write_squared_distances(rows, wrapped, size, *how)
         nearest = _nearest_recent_row(far, n_near, newest)
         for k in range(n_classes):
-            log_probabilities[0, i, k] = _log_probability_from_label(
+            log_probabilities[0, i, k] = _class_log_probability_from_neighbour(
                 k == y[nearest], weight[nearest], share[k]
             )
         if n_trees == 0:
@@ -235,7 +235,7 @@ def write_neighbour_predictions(
             votes[y[best[b]]] += weight[best[b]]
             given += weight[best[b]]
         for k in range(n_classes):
-            log_probabilities[1, i, k] = _log_probability_from_label(
+            log_probabilities[1, i, k] = _class_log_probability_from_neighbour(
                 k == y[best[0]], weight[best[0]], share[k]
             )
             log_probabilities[2, i, k] = np.log((votes[k] + _MANY * share[k]) / given)

@@ -90,10 +90,15 @@ class QueryController:
         self._rescore_stored_records(committee)
         utility = self.arrival_utilities(X, scored, committee)
         if external_confidence is None:
-            vectors = None if self.uses_external_scores else self.stacking.vectors(X)
-            cold = self._selects_at_random(committee, has_vectors=vectors is not None)
+            has_vectors = self.stacking.vector is not None and not self.uses_external_scores
+            cold = self._selects_at_random(committee, has_vectors)
             requests = self._querier.select_requests(
-                ids, X, utility, top_probabilities(scored), at_random=cold, vectors=vectors
+                ids,
+                X,
+                utility,
+                top_probabilities(scored),
+                at_random=cold,
+                vectors=self.stacking.vectors(X) if cold and has_vectors else None,
             )
         else:
             requests = self._querier.select_requests(

@@ -127,7 +127,7 @@ class TrainingThread:
         self._future: Future[Committee] | None = None
 
     def start(self, job: TrainingJob, estimator: Trainable) -> None:
-        """Start `job` on a new thread, which waits for the end of an abandoned job."""
+        """Run `job` on a new thread, as soon as an abandoned job that still runs has ended."""
         future: Future[Committee] = Future()
         # A daemon thread: the process would wait for the threads of a pool at its end.
         self._thread = Thread(

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamboost.errors import ConfigurationError
 from streamboost.query.config import QueryConfig, Requests
-from streamboost.query.coverage import CoverageRanker
+from streamboost.query.facility_location import FacilityLocationRanker
 from streamboost.query.pool import Pool
 from streamboost.query.sampler import OnePerStratumSampler, SizeMeasure
 from streamboost.query.selection import EvenSpending, make_selection_rule
@@ -70,7 +70,7 @@ class Querier:
         self._densities = SizeMeasure(float(strategy.budget_share))
         self._pool = Pool(strategy.window) if strategy.mode == "pool" else None
         self._window = self._pool if self._pool is not None else UtilityWindow(strategy.window)
-        self._coverage = CoverageRanker()
+        self._facility_location = FacilityLocationRanker()
         self._even_spending = EvenSpending(float(strategy.budget_share))
         self._selection = make_selection_rule(strategy.selection)
         self._draws, self._places, self._tie_rng = (
@@ -174,7 +174,9 @@ class Querier:
         if by_rank:
             self._window.extend(X, utility)
         if by_rank and at_random and vectors is not None and self.config.budget_share < 1:
-            chosen, inclusion_probabilities = self._sample_by_coverage(strata, vectors, draws)
+            chosen, inclusion_probabilities = self._sample_by_facility_location(
+                strata, vectors, draws
+            )
         else:
             chosen, inclusion_probabilities = strata.sample(density, draws)
         return Requests(
@@ -186,18 +188,18 @@ class Querier:
             inclusion_probabilities=inclusion_probabilities,
         )
 
-    def _sample_by_coverage(
+    def _sample_by_facility_location(
         self, strata: OnePerStratumSampler, vectors: np.ndarray, draws: np.ndarray
     ) -> tuple[list[int], np.ndarray]:
         """Select records with `vectors` (n, d) one by one; the results are those of `sample`."""
         chosen, inclusion_probabilities = [], np.empty(len(vectors))
         for i, vector in enumerate(vectors):
-            ranks = self._coverage.rank(vector, strata.n_complete_strata)
+            ranks = self._facility_location.rank(vector, strata.n_complete_strata)
             density = self._densities.relative_probabilities(ranks, None)
             found, inclusion_probabilities[i : i + 1] = strata.sample(density, draws[i : i + 1])
             if found:
                 chosen.append(i)
-                self._coverage.add_request(vector, strata.n_complete_strata)
+                self._facility_location.add_request(vector, strata.n_complete_strata)
         return chosen, inclusion_probabilities
 
     def request_from_pool(self, n: int, *, at_random: bool) -> Requests:
@@ -316,7 +318,10 @@ class Querier:
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         version, arrays = self._window.state()
-        arrays |= {f"coverage.{name}": array for name, array in self._coverage.state().items()}
+        arrays |= {
+            f"facility_location.{name}": array
+            for name, array in self._facility_location.state().items()
+        }
         state = {
             "budget": self.budget.state(),
             "draws": self._draws.bit_generator.state,
@@ -338,8 +343,8 @@ class Querier:
         if self._selection is not None:
             self._selection.memory = state["selection"]
         self._densities.resume(state["doubt"])
-        if coverage := select_prefix(arrays, "coverage."):
-            self._coverage.resume(coverage)
+        if ranked := select_prefix(arrays, "facility_location."):
+            self._facility_location.resume(ranked)
         self._window.resume(state["window_version"], arrays)
         if self._pool is not None:
             self._pool.set_ids(state["pool"])

@@ -162,7 +162,7 @@ class ClassRunFilter:
             self._filtered = np.hstack([self._filtered, empty])
             self._states = np.hstack([self._states, empty])
 
-    def set_arrival_ids(self, ids: Sequence[str]) -> None:
+    def set_ids_of_filtered_records(self, ids: Sequence[str]) -> None:
         """Store the ids of the records of the last `filter_predictions`.
 
         Ignored if the number of `ids` differs from the number of these records.

@@ -56,7 +56,9 @@ class ClassIndex(NamedTuple):
     """`classes` with dtype object."""
 
     @classmethod
-    def from_classes(cls, committee: "Committee", learned: dict[Label, int]) -> "ClassIndex":
+    def from_learned_and_committee(
+        cls, committee: "Committee", learned: dict[Label, int]
+    ) -> "ClassIndex":
         """Create the index of the learned classes, followed by other classes of `committee`."""
         place = dict(learned)
         columns = np.array(
@@ -290,7 +292,9 @@ class OnlineStacking:
     def _get_or_create_class_index(self, committee: "Committee") -> ClassIndex:
         index = self._class_index
         if index is None or index.committee is not committee or index.n_learned < len(self._place):
-            index = self._class_index = ClassIndex.from_classes(committee, self._place)
+            index = self._class_index = ClassIndex.from_learned_and_committee(
+                committee, self._place
+            )
         return index
 
     def _committee_outputs(self, records: ExpertRecords, known: np.ndarray) -> np.ndarray:
@@ -356,7 +360,7 @@ class OnlineStacking:
     def cache_predictions(self, ids: Sequence[str], scored: Scored) -> None:
         """Cache the experts' predictions for arriving records until their labels arrive."""
         if self.runs is not None:
-            self.runs.set_arrival_ids(ids)
+            self.runs.set_ids_of_filtered_records(ids)
         if scored.experts is None:
             return
         before = self._transitions.newest

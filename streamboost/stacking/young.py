@@ -283,8 +283,8 @@ class RecentCommittees:
     def drop_created_before(self, label_number: int) -> None:
         """Remove recent committees created before the label number `label_number` was learned.
 
-        The working set has evicted rows of such a committee. Its next training would use the same
-        rows as a training of the deployed committee.
+        `label_number` is the number of labels that the working set has evicted. An older recent
+        committee would next be trained on the whole working set, as the deployed committee is.
         """
         if self.members and self.members[0].order < label_number:
             self._keep_members([one for one in self.members if one.order >= label_number])

@@ -3,8 +3,8 @@ import pytest
 from evaluation.judging import made
 
 from streamboost.evaluation.confidence_sequence import (
-    width_factor_of_window,
-    width_factor_since_start,
+    relative_width_of_window,
+    relative_width_since_start,
 )
 from streamboost.evaluation.evaluation import Evaluation
 
@@ -15,7 +15,7 @@ from streamboost.evaluation.evaluation import Evaluation
 )
 def test_the_sequence_since_the_start_is_the_bound_of_confseq(n, bound):
     # confseq 0.0.11: normal_mixture_bound(v=n, alpha=0.05, v_opt=253.9569472556, alpha_opt=0.05)
-    assert width_factor_since_start(n) * 1.959964 * np.sqrt(n) == pytest.approx(bound, abs=1e-7)
+    assert relative_width_since_start(n) * 1.959964 * np.sqrt(n) == pytest.approx(bound, abs=1e-7)
 
 
 def test_in_the_first_period_the_window_s_bound_is_exceeded_as_often_as_planned():
@@ -24,17 +24,17 @@ def test_in_the_first_period_the_window_s_bound_is_exceeded_as_often_as_planned(
     steps = rng.normal(size=(runs, 2 * n)) / np.sqrt(n)
     path = np.concatenate([np.zeros((runs, 1)), steps.cumsum(axis=1)], axis=1)
     windows = np.abs(path[:, n:] - path[:, :-n]).max(axis=1)
-    exceeded = np.mean(windows > 1.959964 * width_factor_of_window(n, n))
+    exceeded = np.mean(windows > 1.959964 * relative_width_of_window(n, n))
     assert 0.018 <= exceeded <= 0.03  # 0.05 / (1 * 2), and less often for a discrete walk
 
 
 def test_a_window_with_all_labels_has_at_least_the_factor_since_the_start():
-    assert width_factor_of_window(30, 30) == width_factor_since_start(30)
-    assert width_factor_of_window(300, 300) > width_factor_since_start(300)
+    assert relative_width_of_window(30, 30) == relative_width_since_start(30)
+    assert relative_width_of_window(300, 300) > relative_width_since_start(300)
 
 
 def test_factors_of_windows_grow_slowly_and_without_end():
-    factors = [width_factor_of_window(10**i, 100) for i in range(2, 12)]
+    factors = [relative_width_of_window(10**i, 100) for i in range(2, 12)]
     assert (np.diff(factors) > 0.0).all()
     assert factors[-1] < 5.0
 

@@ -44,7 +44,7 @@ def filtered(X, P, y, every=8, delay=20, batch=5):
     for start in range(0, len(X), batch):
         rows = slice(start, start + batch)
         found[rows] = arrive(one, X[rows], P[rows])
-        one.set_arrival_ids([str(i) for i in range(start, start + batch)])
+        one.set_ids_of_filtered_records([str(i) for i in range(start, start + batch)])
         while given + delay <= start:
             one.learn(str(given), int(y[given]))
             given += every
@@ -58,7 +58,7 @@ def test_predictions_are_those_of_a_plain_filter():
     one, plain = ClassRunFilter(), NaiveClassRunFilter(3, 4)
     for i in range(len(X)):
         arrive(one, X[i : i + 1], P[i : i + 1])
-        one.set_arrival_ids([str(i)])
+        one.set_ids_of_filtered_records([str(i)])
         expected = plain.arrive(X[i].astype(float), P[i])
         np.testing.assert_allclose(one._filtered[i], expected, rtol=2e-4)
         if i % 6 == 5:
@@ -110,7 +110,7 @@ def test_a_resumed_filter_goes_on_with_the_same_bits():
     for each in (one, twin):
         each.learn("395", 1)
         arrive(each, X[:20], P[:20])
-        each.set_arrival_ids([str(i) for i in range(20)])
+        each.set_ids_of_filtered_records([str(i) for i in range(20)])
         each.learn("3", 2)
     assert_same(one.state()[1], twin.state()[1])
     assert one.state()[0] == twin.state()[0]
@@ -144,10 +144,10 @@ def test_records_that_were_scored_otherwise_get_no_place():
     X, y = runs(20)
     arrive(one, X, likely(y))
     arrive(one, X[:0], likely(y)[:0])
-    one.set_arrival_ids([])
+    one.set_ids_of_filtered_records([])
     arrive(one, X, likely(y))
-    one.set_arrival_ids(["a"])
-    one.set_arrival_ids([str(i) for i in range(20)])
+    one.set_ids_of_filtered_records(["a"])
+    one.set_ids_of_filtered_records([str(i) for i in range(20)])
     assert one.state()[0]["ids"] == []
 
 
@@ -155,7 +155,7 @@ def test_new_classes_and_columns_are_added_and_too_many_classes_switch_it_off():
     one = ClassRunFilter()
     X, y = runs(20)
     arrive(one, X[:, :1], likely(y)[:, :2])
-    one.set_arrival_ids([str(i) for i in range(20)])
+    one.set_ids_of_filtered_records([str(i) for i in range(20)])
     one.learn("19", 3)
     P = likely(y)
     assert arrive(one, X, P) is P
@@ -193,7 +193,7 @@ def test_a_snapshot_between_score_and_query_loses_no_place():
     arrive(one, X, likely(y))
     twin.resume(*one.state())
     for each in (one, twin):
-        each.set_arrival_ids([str(i) for i in range(40)])
+        each.set_ids_of_filtered_records([str(i) for i in range(40)])
     assert twin.state()[0] == one.state()[0]
     assert len(one.state()[0]["ids"]) == 40
 

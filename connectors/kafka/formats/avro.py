@@ -71,7 +71,7 @@ class AvroCodec:
             self._is_record = isinstance(whole, dict) and whole.get("type") == "record"
             whole = whole if self._is_record else {**_AROUND, "fields": [_INNER | {"type": whole}]}
             self._schema = self._library.parse_schema(whole, known)
-            _ValueSizeCalculator(known).value_sizes_of_type(self._schema)
+            _SizeLimitCalculator(known).size_limits_of_type(self._schema)
         except UnusableMessageError:
             raise
         except Exception as error:  # the library raises any error for an invalid schema
@@ -107,7 +107,7 @@ class _ValueSizes(NamedTuple):
     free: int
 
 
-class _ValueSizeCalculator:
+class _SizeLimitCalculator:
     """Computes the sizes of encoded values, for each type of a schema.
 
     Raises UnusableMessageError for recursive types and lists of zero-byte values, whose size is
@@ -119,7 +119,7 @@ class _ValueSizeCalculator:
         self._known: dict[str, _ValueSizes] = {}
         self._within: set[str] = set()
 
-    def value_sizes_of_type(self, schema: Any) -> _ValueSizes:
+    def size_limits_of_type(self, schema: Any) -> _ValueSizes:
         """Return the sizes of a value of the type `schema`."""
         if isinstance(schema, str) and schema not in self._named:
             least = _LEAST.get(schema, 1)
@@ -127,7 +127,7 @@ class _ValueSizeCalculator:
         if isinstance(schema, str):
             schema = self._named[schema]
         if isinstance(schema, list):
-            each = [self.value_sizes_of_type(one) for one in schema]
+            each = [self.size_limits_of_type(one) for one in schema]
             least = min((one.least for one in each), default=0)
             return _ValueSizes(1 + least, max((one.free for one in each if one.least), default=0))
         kind = schema["type"]
@@ -138,15 +138,15 @@ class _ValueSizeCalculator:
         if kind == "fixed":
             return _ValueSizes(int(schema["size"]), not schema["size"])
         if kind == "map":
-            self.value_sizes_of_type(schema["values"])
+            self.size_limits_of_type(schema["values"])
             return _ValueSizes(1, 0)
         if kind == "array":
-            if self.value_sizes_of_type(schema["items"]).least == 0:
+            if self.size_limits_of_type(schema["items"]).least == 0:
                 raise UnusableMessageError(
                     "its schema has a list of what takes no bytes: it has no bound"
                 )
             return _ValueSizes(1, 0)
-        return self.value_sizes_of_type(kind)
+        return self.size_limits_of_type(kind)
 
     def _value_sizes_of_record(self, schema: Any) -> _ValueSizes:
         name = schema["name"]
@@ -156,7 +156,7 @@ class _ValueSizeCalculator:
             )
         if name not in self._known:
             self._within.add(name)
-            each = [self.value_sizes_of_type(one["type"]) for one in schema["fields"]]
+            each = [self.size_limits_of_type(one["type"]) for one in schema["fields"]]
             self._within.discard(name)
             least, free = sum(one.least for one in each), sum(one.free for one in each)
             if free > _MOST_FREE:

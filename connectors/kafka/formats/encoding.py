@@ -23,7 +23,7 @@ from streamboost.connectors.kafka.formats.output_schemas import (
     mapping_field_names,
 )
 from streamboost.connectors.kafka.formats.registry import Registry
-from streamboost.connectors.kafka.producer import MessageDispatcher
+from streamboost.connectors.kafka.producer import FailFastSender
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.errors import ConnectorError
 
@@ -110,7 +110,7 @@ class EncodedSink(KafkaSink):
         super().__init__(cluster, topic)
         self._encoder = encoder
 
-    def send_all(self, dispatcher: MessageDispatcher, payloads: Sequence[bytes]) -> None:
+    def send_all(self, dispatcher: FailFastSender, payloads: Sequence[bytes]) -> None:
         """Encode the payloads and send them as messages."""
         if not payloads:
             return

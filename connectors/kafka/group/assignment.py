@@ -12,7 +12,7 @@ from kafka.structs import ConsumerGroupMetadata
 
 from streamboost.connectors.base import Message, MessageMetadata
 
-__all__ = ["Assignment", "OutgoingMessage", "PolledBatch", "RebalanceListener"]
+__all__ = ["Assignment", "PolledBatch", "RebalanceListener", "TopicMessage"]
 
 
 class Assignment(NamedTuple):
@@ -85,7 +85,7 @@ class PolledBatch(NamedTuple):
     member: ConsumerGroupMetadata
 
 
-class OutgoingMessage(NamedTuple):
+class TopicMessage(NamedTuple):
     """Message to write to a topic; with `partition` None, the client chooses the partition."""
 
     topic: str

@@ -10,7 +10,7 @@ from kafka.admin import OffsetSpec
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
-    find_damaged_offsets,
+    find_damaged_messages,
     first_and_end_offsets,
     is_damaged_message_error,
     message_from_record,
@@ -81,7 +81,7 @@ class CommittedReader:
                         start = message.offset + 1
                 return found
             except UnavailableError as error:
-                damage = is_damaged_message_error(error) and find_damaged_offsets(
+                damage = is_damaged_message_error(error) and find_damaged_messages(
                     self._cluster, topic, {str(partition): start}
                 )
                 if not damage:

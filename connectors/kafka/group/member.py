@@ -36,26 +36,26 @@ from streamboost.connectors.kafka.cluster import (
     translate_errors,
 )
 from streamboost.connectors.kafka.consumer import (
-    DamagedOffsets,
+    DamagedMessages,
     check_offset_is_retained,
     consumer_positions,
-    find_damaged_offsets,
+    find_damaged_messages,
     first_and_end_offsets,
     message_from_record,
     partition_numbers,
     poll_messages,
 )
 from streamboost.connectors.kafka.group.assignment import (
-    OutgoingMessage,
     PolledBatch,
     RebalanceListener,
+    TopicMessage,
 )
 from streamboost.connectors.kafka.internals import (
     drop_undecodable_records,
     request_group_rejoin,
     topic_id,
 )
-from streamboost.connectors.kafka.producer import RECREATE_REMEDY, MessageDispatcher, send_arguments
+from streamboost.connectors.kafka.producer import RECREATE_REMEDY, FailFastSender, send_arguments
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
 __all__ = ["KafkaMember", "PartitionsRevokedError"]
@@ -169,12 +169,12 @@ class KafkaMember:
         self._is_unsure = False
         return PolledBatch(messages, ends, ownership, member)
 
-    def _skip_damaged_messages(self, consumer: KafkaConsumer, error: Exception) -> DamagedOffsets:
+    def _skip_damaged_messages(self, consumer: KafkaConsumer, error: Exception) -> DamagedMessages:
         """Skip the next damaged messages and return their offsets.
 
         Raises ConnectorError if `on_corrupt` is "stop".
         """
-        damage = find_damaged_offsets(self._cluster, self.topic, consumer_positions(consumer))
+        damage = find_damaged_messages(self._cluster, self.topic, consumer_positions(consumer))
         if damage is not None and self._on_corrupt == "skip":
             drop_undecodable_records(consumer)
             self.seek_unchecked(damage.partition, damage.end)
@@ -233,7 +233,7 @@ class KafkaMember:
 
     def commit(
         self,
-        writes: Sequence[OutgoingMessage],
+        writes: Sequence[TopicMessage],
         next_offsets: Mapping[int, int],
         polled: PolledBatch,
     ) -> None:
@@ -252,7 +252,7 @@ class KafkaMember:
         """
         self._raise_if_partitions_reassigned(polled)
         assert self._producer is not None, "ready() comes first"
-        dispatcher = MessageDispatcher(self._cluster, self._producer)
+        dispatcher = FailFastSender(self._cluster, self._producer)
         offsets = {
             TopicPartition(self.topic, partition): OffsetAndMetadata(place, "", -1)
             for partition, place in next_offsets.items()
@@ -287,7 +287,7 @@ class KafkaMember:
         self._leave_group()
 
     @property
-    def resource_id(self) -> str | None:
+    def input_id(self) -> str | None:
         """The topic's id, which changes if the topic is recreated; None if not reported."""
         return topic_id(self._subscribed_consumer(), self.topic)
 
@@ -306,8 +306,8 @@ class KafkaMember:
     def _write_transaction(
         self,
         producer: KafkaProducer,
-        dispatcher: MessageDispatcher,
-        writes: Sequence[OutgoingMessage],
+        dispatcher: FailFastSender,
+        writes: Sequence[TopicMessage],
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         polled_batch: PolledBatch,
     ) -> None:

@@ -59,7 +59,7 @@ def _check_topic(value: str) -> str:
 
 
 class KafkaSection(Section):
-    """[kafka]: the cluster; all other keys are options of kafka-python's clients."""
+    """[kafka]: connection to the cluster; keys that are not listed go to kafka-python's clients."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 

@@ -63,7 +63,7 @@ class OracleSection(Input):
 
     @property
     def position_unit(self) -> str:
-        """Unit of the oracle's positions: the name of the output whose messages are counted."""
+        """Output whose messages the oracle's positions count: "requests" or "predictions"."""
         return self.outputs_read_by_oracle[0]
 
     @property

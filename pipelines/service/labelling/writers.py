@@ -31,8 +31,8 @@ class SourceWriter:
 
     Parameters
     ----------
-    sink : sink that appends to the source; or, if the source cannot be appended to, the error to
-    raise mask : removes secrets from a text
+    sink : sink that appends to the source, or the error to raise if the source cannot be written
+    mask : removes secrets from a text
     """
 
     def __init__(self, sink: Sink | ConfigurationError, mask: Mask) -> None:

@@ -31,8 +31,11 @@ __all__ = ["AdaBoostAClassifier", "log_geometric_weights", "log_zipf_weights"]
 InitialDistribution = Literal["uniform", "geometric", "zipf"] | Any
 
 
-class _AdaBoostA(VotingTreeAlgorithm):
-    """Algorithm of AdaBoost.A: trees are grown and evaluated with different row weights."""
+class _AdaBoostAAlgorithm(VotingTreeAlgorithm):
+    """Algorithm of AdaBoost.A (Duarte and Milidiú, 2007), with weights and costs of rows.
+
+    Trees are grown with the row weights, and their errors are measured with the row costs.
+    """
 
     def __init__(
         self,
@@ -217,7 +220,7 @@ class AdaBoostAClassifier(VotingClassifier):
     cost: Any = None
 
     def _create_algorithm(self) -> Algorithm:
-        return _AdaBoostA(
+        return _AdaBoostAAlgorithm(
             self.learning_rate, self.criterion, self.initial_distribution, self.half_life, self.cost
         )
 

@@ -10,7 +10,7 @@ from kafka import TopicPartition
 
 from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
-from streamboost.connectors.kafka.group.assignment import OutgoingMessage, RebalanceListener
+from streamboost.connectors.kafka.group.assignment import RebalanceListener, TopicMessage
 from streamboost.connectors.kafka.group.committed_reader import CommittedReader
 from streamboost.connectors.kafka.group.member import KafkaMember, PartitionsRevokedError
 from streamboost.errors import DeletedError
@@ -69,7 +69,7 @@ def test_what_a_member_makes_of_messages_is_written_with_where_it_goes_on(place,
     joined(member, [0, 1])
     polled = polled_by(member)
     ends = {p: found[-1].offset + 1 for p, found in polled.messages.items()}
-    member.commit([OutgoingMessage(place.written, p, b"x") for p in ends], ends, polled)
+    member.commit([TopicMessage(place.written, p, b"x") for p in ends], ends, polled)
     assert {p for p, one in enumerate(written(place)) if one} == set(ends)
     with closing(place.cluster.create_consumer(group_id=place.name)) as reader:
         for partition, end in ends.items():
@@ -83,7 +83,7 @@ def test_nothing_is_written_of_partitions_that_went_away_meanwhile(place, make_m
     # As the client's thread does when the group rebalances between a poll and the commit.
     member._listener.on_partitions_revoked([TopicPartition(place.read, 1)])
     with pytest.raises(PartitionsRevokedError, match="went to other members"):
-        member.commit([OutgoingMessage(place.written, 0, b"x")], {0: 5}, polled)
+        member.commit([TopicMessage(place.written, 0, b"x")], {0: 5}, polled)
     assert written(place) == [None, None]
     assert member.poll(100).ownership.partitions == {0}, "though the client still reads both"
 
@@ -103,7 +103,7 @@ def test_a_transaction_whose_partitions_go_away_before_its_commit_is_undone(
 
     monkeypatch.setattr(member._producer, "send_offsets_to_transaction", send_and_lose)
     with pytest.raises(PartitionsRevokedError):
-        member.commit([OutgoingMessage(place.written, 0, b"x")], {0: 5}, polled)
+        member.commit([TopicMessage(place.written, 0, b"x")], {0: 5}, polled)
     assert written(place) == [None, None]
 
 
@@ -120,7 +120,7 @@ def test_a_member_of_an_earlier_generation_is_refused_by_the_broker(place, make_
     until(has_come, 60)
     one._raise_if_partitions_reassigned = lambda polled: None  # as if it had not noticed
     with pytest.raises(Exception, match=r"metadata|generation|member"):
-        one.commit([OutgoingMessage(place.written, 0, b"x")], {0: 5}, polled)
+        one.commit([TopicMessage(place.written, 0, b"x")], {0: 5}, polled)
     assert written(place) == [None, None]
 
 

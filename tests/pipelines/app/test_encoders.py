@@ -13,15 +13,18 @@ import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.encoders.onnx import OnnxEncoder, _text_cache_key
-from streamboost.errors import ConfigurationError, StateError
+from streamboost.errors import ConfigurationError, StateError, UnavailableError
 from streamboost.pipelines.app.check import check_pipeline
 from streamboost.pipelines.app.export import export
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify_replay
 from streamboost.pipelines.config.file import load
+from streamboost.pipelines.runner.batch_reader import BatchReader
+from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.runner.pipeline import Pipeline
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.service.scoring import CheckpointScorer
+from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state.folder import State
 from tests.encoders import minilm, tiny
 from tests.pipelines.killing import kill, verified
@@ -274,6 +277,41 @@ def test_error_with_a_batch_polled_ahead_loses_no_record(pipeline, monkeypatch, 
         patch.setattr(*place, fail)
         with pytest.raises(RuntimeError, match="fails"):
             run(load(file), until_idle=True)
+    newest = run(load(file), until_idle=True)
+    assert [p["id"] for p in stream(file, "predictions")] == [str(i) for i in range(200)]
+    assert f"batches 1 to {newest} replayed: bit for bit" in verify_replay(load(file))
+
+
+def test_failed_poll_of_the_batch_ahead_is_repeated(pipeline, monkeypatch):
+    file, calls, poll = pipeline(), [], BatchReader.poll
+
+    def fail_twice(self, **options):
+        calls.append(self)
+        if len(calls) in (3, 6):
+            raise UnavailableError("away")
+        return poll(self, **options)
+
+    monkeypatch.setattr(BatchReader, "poll", fail_twice)
+    newest = run(load(file), until_idle=True)
+    assert [p["id"] for p in stream(file, "predictions")] == [str(i) for i in range(200)]
+    assert f"batches 1 to {newest} replayed: bit for bit" in verify_replay(load(file))
+
+
+class StopAfter(Observer):
+    """Requests a stop after a number of commits."""
+
+    def __init__(self, stop, n):
+        self.stop, self.n = stop, n
+
+    def on_commit(self, effects):
+        if effects.sequence == self.n:
+            self.stop.request_stop()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_stop_with_a_batch_polled_ahead_loses_no_record(pipeline, n):
+    file, stop = pipeline(), StopToken()
+    assert n <= run(load(file), stop=stop, observers=[StopAfter(stop, n)]) <= n + 2
     newest = run(load(file), until_idle=True)
     assert [p["id"] for p in stream(file, "predictions")] == [str(i) for i in range(200)]
     assert f"batches 1 to {newest} replayed: bit for bit" in verify_replay(load(file))

@@ -190,11 +190,11 @@ def test_what_is_held_back_is_waited_for_before_it_is_idle():
     held = BufferedSource(Drained(log, 10), attrgetter("time"))
     held.watermark = 1
     assert held.poll(10) == []
-    assert held.is_behind
+    assert held.has_more_messages
     assert held.position() == {"0": 0}
     held.watermark = 5
     assert [message.offset for message in held.poll(10)] == [0]
-    assert not held.is_behind
+    assert not held.has_more_messages
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def of(source, *labels, again=None, sure=None, doubtful=None):
         record |= {"label": sure or doubtful, "probabilities": {sure or doubtful: share}}
     annotators = AnnotatorAgreement()
     annotators.add_record("7", record)
-    return [name for name in COUNTED if annotators.annotator_counts(source)[name]]
+    return [name for name in COUNTED if annotators.agreement_counts(source)[name]]
 
 
 ANN, BOB, EVE = (1, "a", "ann"), (2, "b", "bob"), (3, "b", "eve")
@@ -59,9 +59,9 @@ def test_a_record_counts_by_what_is_known_of_it_last(source):
     annotators = AnnotatorAgreement()
     annotators.add_record("7", {"labels": [ANN, BOB]})
     annotators.add_record("8", {"labels": [ANN, BOB]})
-    assert annotators.annotator_counts(source)["together"] == 2
+    assert annotators.agreement_counts(source)["together"] == 2
     annotators.add_record("7", {"labels": [ANN, BOB, (3, "a", "bob")]})
-    assert annotators.annotator_counts(source) == {
+    assert annotators.agreement_counts(source) == {
         "compared": 1,
         "against": 0,
         "together": 2,
@@ -69,4 +69,4 @@ def test_a_record_counts_by_what_is_known_of_it_last(source):
     }
     annotators.remove_record("7")
     annotators.add_record("8", {"labels": [ANN, BOB, (4, None, "ann")]})
-    assert not any(annotators.annotator_counts(source).values())
+    assert not any(annotators.agreement_counts(source).values())

@@ -1,4 +1,4 @@
-"""Requests by coverage, for records with vectors before there are useful utilities."""
+"""Requests by facility location, for records with vectors before there are useful utilities."""
 
 from fractions import Fraction
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamboost.query.config import QueryConfig
-from streamboost.query.coverage import CoverageRanker
+from streamboost.query.facility_location import FacilityLocationRanker
 from streamboost.query.querier import Querier
 
 RNG = np.random.default_rng(0)
@@ -17,7 +17,7 @@ def ranked(ranker, vectors, n_strata=0):
 
 
 def test_typical_record_ranks_above_an_odd_one_until_it_is_requested():
-    ranker = CoverageRanker()
+    ranker = FacilityLocationRanker()
     ranked(ranker, [(1, 0, 0)] * 6 + [(0, 1, 0)] * 3)
     # The gains are the shares of the records with the same vector: 7/10, 4/11 and 1/12.
     usual, second, odd = ranked(ranker, [(2, 0, 0), (0, 5, 0), (0, 0, 1)])
@@ -30,7 +30,7 @@ def test_typical_record_ranks_above_an_odd_one_until_it_is_requested():
 
 
 def test_rank_is_by_the_gain_of_the_facility_location_function():
-    ranker, requested = CoverageRanker(), []
+    ranker, requested = FacilityLocationRanker(), []
     vectors = RNG.normal(size=(300, 4))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     for i, x in enumerate(vectors):
@@ -49,7 +49,7 @@ def test_resumed_ranker_continues_with_the_same_bits(n):
     vectors = RNG.normal(size=(n + 50, 5)).astype(np.float32)
     vectors[::7, 2] = np.nan
     vectors[::11] = 0.0
-    ranker, resumed = CoverageRanker(), CoverageRanker()
+    ranker, resumed = FacilityLocationRanker(), FacilityLocationRanker()
     for i, x in enumerate(vectors[:n]):
         ranker.rank(x, i // 10)
         if i % 10 == 3:

@@ -1,4 +1,4 @@
-"""Coverage sampling: ranks records with vectors before the model's utilities are useful."""
+"""Facility location: ranks records by their vectors, before a model has useful utilities."""
 
 from collections import deque
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from streamboost.query.window import RankedBatch
 
-__all__ = ["CoverageRanker"]
+__all__ = ["FacilityLocationRanker"]
 
 _SIZE = 256
 """Number of newest records among which a record is ranked."""
@@ -15,7 +15,7 @@ _MOST_REQUESTED = 512
 """Number of newest requested records whose vectors are kept."""
 
 
-class CoverageRanker:
+class FacilityLocationRanker:
     """Ranks records by how well they represent recent records that no requested record represents.
 
     The utility of a record with vector x is the mean, over the newest 256 records v, of
