@@ -54,7 +54,9 @@ DASHBOARD = "/?pipeline=segments"
 QUALITY, LABELLING, DRIFT, OPERATIONS = (
     f"/{part}?pipeline=segments" for part in ("quality", "labelling", "drift", "operations")
 )
-RUNNING = re.compile("OK|Regression|Feature drift|Annotator disagreement")
+RUNNING = re.compile(
+    "OK|Regression|Accuracy drop|Stream change|Feature drift|Annotator disagreement"
+)
 """Status of a pipeline that runs; what other tests did may give it cause for attention."""
 
 

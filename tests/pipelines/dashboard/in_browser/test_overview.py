@@ -206,7 +206,9 @@ def drawn(page):
 
 
 def assert_says(line, word):
-    line.locator(".chip", has_text=word).wait_for()
+    from playwright.sync_api import expect  # loaded only where a browser is
+
+    expect(line.locator(".chip")).to_contain_text(word, timeout=60_000)
 
 
 def test_several_pipelines_are_shown_at_a_glance(job, visit):
