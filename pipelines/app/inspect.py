@@ -29,6 +29,7 @@ from streamboost.pipelines.status.formatting import (
     UNUSABLE,
     gain_text,
 )
+from streamboost.pipelines.status.version_comparison import comparison_lines
 
 __all__ = [
     "NO_FIGURE",
@@ -259,6 +260,7 @@ def _description_lines(description: dict[str, Any]) -> list[str]:
     lines += _field_problem_lines(checkpoint["fields"])
     lines += metric_lines(checkpoint["evaluation"])
     lines += _forecast_lines(checkpoint)
+    lines += _version_lines(checkpoint["comparisons"])
     if versions := checkpoint["versions"]:
         lines.append(f"  versions kept    {' '.join(map(str, versions))}")
     if checkpoint["lost_batches"]:
@@ -303,6 +305,14 @@ def _forecast_lines(checkpoint: Mapping[str, Any]) -> Iterator[str]:
     if report["records"]:
         yield "  forecast over labels, with 90 % intervals"
         for line in forecast_lines(checkpoint["forecast"], report):
+            yield f"    {line}"
+
+
+def _version_lines(comparisons: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a title line, then lines about the newest versions compared with earlier ones."""
+    if comparisons:
+        yield "  versions on the same records, with 95 % confidence sequences"
+        for line in comparison_lines(comparisons):
             yield f"    {line}"
 
 

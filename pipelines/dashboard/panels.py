@@ -64,12 +64,6 @@ _ABOUT_ANNOTATORS = (
     "Outvoted: recent records for which a majority chose one other class."
 )
 
-_ABOUT_EFFECT = (
-    "Accuracy of each version's own predictions, and of as many labelled predictions before it, "
-    "weighted by inclusion probability. Changes have 95 % intervals. The records differ, so that "
-    "a change of the stream counts, too."
-)
-
 _ABOUT_FORECAST = (
     "Accuracy after more labels: a learning curve through the unbiased estimates, with 90 % "
     "intervals. Drift of the past widens them."
@@ -135,7 +129,7 @@ PANELS: Mapping[str, Sequence[PanelSpec]] = {
         ),
         ("Forecast", _ABOUT_FORECAST, "table", forecast_table),
         ("Annotators", _ABOUT_ANNOTATORS, "table", annotator_table),
-        ("Effect of labels", _ABOUT_EFFECT, "table", versions.version_effect_table),
+        ("Effect of labels", versions.ABOUT_EFFECT, "table", versions.version_effect_table),
     ),
     "/drift": (
         ("Feature drift", drift.ABOUT_SHIFTS, "table", drift.feature_drift_table),

@@ -24,7 +24,6 @@ from streamboost.pipelines.dashboard.recall_by_version import (
 from streamboost.pipelines.dashboard.tables import (
     Cell,
     Column,
-    Rows,
     Table,
     rollback_origins,
     version_text,
@@ -44,14 +43,15 @@ from streamboost.pipelines.status.formatting import (
     time_text,
 )
 from streamboost.pipelines.status.reader import LabelledPrediction, Status
+from streamboost.pipelines.status.version_comparison import comparison_lines, versions_text
 
 __all__ = [
+    "ABOUT_EFFECT",
     "RecallDrop",
     "VersionComparison",
     "comparison_table",
     "default_baseline_version",
     "importance_table",
-    "n_labels_to_decide",
     "recall_since_table",
     "significant_recall_drop",
     "version_effect_table",
@@ -336,90 +336,45 @@ def version_table(
     return Table("Versions", columns, rows, summary)
 
 
-EFFECTS = 10
-"""Number of the newest versions whose effect is shown."""
-
-SMALLEST = 0.01
-"""Change of accuracy that the labels to decide are computed for, if the change is smaller."""
-
-
 def version_effect_table(view: StatusSnapshot) -> Table:
-    """Build the table of the newest versions: the accuracy of each, and that just before it.
-
-    The accuracy before is measured on at most as many labelled records.
-    """
-    marks = [mark for mark in view.marks if mark["kind"] == "promoted"][-EFFECTS:]
-
-    def build_table() -> Table:
-        return _table_of_version_effects(
-            marks, view.evidence.predictions, view.document("pipeline").get("name")
-        )
-
-    newest = marks[-1]["version"] if marks else 0
-    return view.evidence.cache.get_or_compute((version_effect_table, newest), build_table)
-
-
-def _table_of_version_effects(
-    deployments: Sequence[Status], evidence: Sequence[LabelledPrediction], pipeline: str
-) -> Table:
-    columns = [Column("Version", "words"), Column("Deployed", "words")]
-    figures = ("Accuracy before", "Accuracy", "Change", "Labels to decide")
-    columns += map(Column, figures)
-    if not deployments:
-        return Table("Effect of labels", columns, [], "Shown once a version is deployed.")
-    rows: Rows = []
-    changes = []
-    for mark in deployments:
-        version = int(mark["version"])
-        until = [one for one in evidence if one.version <= version]
-        before, after = split_at_version(until, version)
-        change = RecallChange("Accuracy", overall_recall(before), overall_recall(after))
-        changes.append(change)
-        link = page_address("/versions", pipeline, a=version)
-        missing = n_labels_to_decide(change)
-        rows.append(
-            [
-                Cell(str(version), link=link),
-                time_text(mark["time"]),
-                recall_text(change.before),
-                recall_text(change.after),
-                recall_change_cell(change),
-                NOTHING if missing is None else number_text(missing),
-            ]
-        )
-    summary = _version_effect_text(int(deployments[-1]["version"]), changes[-1])
-    return Table("Effect of labels", columns, rows[::-1], summary)
+    """Build the table of newer versions and the earlier one that predicted the same records."""
+    comparisons = view.document("learner").get("comparisons") or ()
+    figures = map(Column, ("Compared with", "Labels", "Difference", "Missing labels"))
+    pipeline = view.document("pipeline").get("name")
+    rows = [
+        [
+            Cell(
+                versions_text(one),
+                link=page_address("/versions", pipeline, a=one["baseline"], b=one["last"]),
+            ),
+            str(one["baseline"]),
+            number_text(one["labels"]),
+            _accuracy_difference_cell(one["difference"]),
+            number_text(one["missing_labels"]),
+        ]
+        for one in comparisons[::-1]
+    ]
+    summary = " ".join(comparison_lines(comparisons))
+    return Table("Effect of labels", [Column("Newer versions", "words"), *figures], rows, summary)
 
 
-def n_labels_to_decide(change: RecallChange) -> int | None:
-    """Estimate the number of further labels that decide the sign of a change.
-
-    0 if the sign is decided; None if there are too few labels for an estimate. The width of the
-    interval falls with the square root of the number of labels.
-    """
-    if change.interval is None or change.after is None or change.has_few_labels:
-        return None
-    low, high = change.interval
-    if low > 0 or high < 0:
-        return 0
-    ratio = (high - low) / 2 / max(abs(change.percentage_points) / 100, SMALLEST)
-    return max(round(change.after.n_labels * (ratio**2 - 1)), 1)
-
-
-def _version_effect_text(version: int, change: RecallChange) -> str:
-    missing = n_labels_to_decide(change)
-    if missing is None:
-        return f"Version {version} has too few labels to decide whether it helped."
-    low, high = (100 * end for end in change.interval or (0.0, 0.0))
-    size = f"{change.percentage_points:+.1f} points ({low:+.1f} to {high:+.1f})"
-    if missing:
-        more = count_text(missing, "more label")
-        return f"Undecided whether version {version} helped: {size}; about {more} would decide."
-    return f"Version {version} {'helped' if low > 0 else 'made predictions worse'}: {size}."
+def _accuracy_difference_cell(difference: Mapping[str, float] | None) -> str | Cell:
+    """Return a cell with a difference in points, highlighted if the newer version is worse."""
+    if difference is None:
+        return "too few labels"
+    value, low, high = (100.0 * difference[name] for name in ("value", "low", "high"))
+    text = f"{value:+.1f} points ({low:+.1f} to {high:+.1f})"
+    return Cell(text, shade=0.6, colour="bad", note="got worse: ") if high < 0.0 else text
 
 
 NAMED = 10
 """Maximum number of versions named in a sentence."""
+
+ABOUT_EFFECT = (
+    "Accuracy of newer versions minus that of an earlier one, without other experts, on the same "
+    "labelled records, before these are learned. Each version predicts while it is active. "
+    "Weighted by inverse inclusion probability, with a 95 % confidence sequence."
+)
 
 _ABOUT = (
     "Recall per class with its 95 % interval, weighted by inverse inclusion probability. n: "
@@ -486,6 +441,9 @@ class VersionComparison:
         if a is None and left == right:
             left = before
         self.sides = left, right
+        with Tag("section", classes="panel whole", aria_labelledby="effect-title", id="effect"):
+            add_heading("Newest versions on the same records", "effect-title", ABOUT_EFFECT)
+            self._effect = Tag("p", "", "summary"), DataTable()
         self._show_recall_since(first, a, b, original_of_copy, evidence)
         self._show_version_comparison(first, known, original_of_copy, evidence)
         with Tag("section", classes="panel whole", aria_labelledby="all-title", id="all"):
@@ -596,6 +554,10 @@ class VersionComparison:
         evidence: Sequence[LabelledPrediction],
         view: StatusSnapshot,
     ) -> None:
+        text, effects = self._effect
+        effect = version_effect_table(view)
+        text.text = effect.summary
+        effects.show_table(effect)
         original_of_copy = rollback_origins(view)
         known = with_label_counts_of_originals(versions, original_of_copy)
         table = version_table(

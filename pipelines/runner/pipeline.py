@@ -214,6 +214,7 @@ class Pipeline:
             "decision": self.decision,
             "evaluation": self.learner.evaluation.to_json(),
             "forecast": self.forecast(),
+            "comparisons": self.learner.trainer.shadow.to_json(),
         }
         return arrays, manifest | about
 

@@ -4,7 +4,8 @@
 ``pipeline``           name and configuration, `state` (recovering, running, retrying, stopped),
                        `sequence` of the batch that the documents describe, `time` of the newest
                        commit, further `fields`
-``learner``            the active committee, the running training, the versions kept
+``learner``            the active committee, the running training, the versions kept, and the
+                       `comparisons` of newer versions with an earlier one on the same records
 ``experts``            the weight of each expert in predictions, as a share of all
 ``annotators``         by annotator: number of `labels`, how often they `agreed` with others on
                        `shared` records, and with confident predictions (`confirmed` of `judged`);
@@ -148,6 +149,7 @@ def status_documents(runner: Runner) -> dict[str, dict[str, Any]]:
             "versions": [
                 _version_document(pipeline, number) for number in pipeline.versions.version_numbers
             ],
+            "comparisons": learner.trainer.shadow.to_json(),
         },
         "experts": numbers["experts"],
         "changes": numbers["changes"],

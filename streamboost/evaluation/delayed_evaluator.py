@@ -206,6 +206,11 @@ class DelayedEvaluator:
         P = np.exp(request.logits - request.logits.max())[None]
         return request.classes, self.temperature.apply(P)[0] if self.calibrate else (P / P.sum())[0]
 
+    def pending_weight(self, id: str) -> float | None:
+        """Return the inverse inclusion probability of a record whose request is open, or None."""
+        request = self._pending.get(id)
+        return None if request is None else request.weight
+
     def correct_label(self, id: str, before: Label, label: Label | None) -> None:
         """Replace the known label `before` of a record; None retracts the label.
 

@@ -618,6 +618,7 @@ class StreamLearner:
         again = self._find_second_labels(ids, taught)
         new = [i for i in taught if i not in again]
         predictions = [self.evaluator.pending_prediction(id) for id in ids]
+        represented = [self.evaluator.pending_weight(id) for id in ids]
         self.evaluator.add_labels(
             [ids[i] for i in new], [labels[i] for i in new], [who[i] for i in new]
         )
@@ -631,6 +632,11 @@ class StreamLearner:
             row = self.encode_arrivals([values[i]])[0] if is_made_now else rows[i]
             named = self._make_annotations(labels[i], who[i], predictions[i], values[i])
             known = float(chances[i]), guesses[i], named
+            if (n_represented := represented[i]) is not None:
+                row = self._append_missing_columns(row)  # earlier labels may have added columns
+                self.trainer.shadow.add_label(
+                    self.committee, row, labels[i], n_represented, self._renamed
+                )
             weighs = float(weights[i])
             started += self._learn_one_label(
                 ids[i], row, labels[i], values[i], weighs, tick, *known

@@ -16,6 +16,7 @@ import numpy as np
 
 from streamboost.checks import Label, labels_to_array
 from streamboost.errors import DataError
+from streamboost.evaluation.shadow_scoring import ShadowScoring
 from streamboost.learner.estimators import Trainable, adapt_to_size, default_estimator
 from streamboost.learner.labelled_rows import LabelledRows, TrainingSample
 from streamboost.learner.schedule import Kind, Schedule, Training, TrainingProgress
@@ -292,6 +293,8 @@ class Trainer:
         Whether trainings are paused; then the champion does not change.
     newest_version
         The newest version, trained or in training.
+    shadow
+        Compares the champion with an earlier version.
     """
 
     def __init__(
@@ -306,6 +309,7 @@ class Trainer:
         self.champion: Committee | None = None
         self.paused = False
         self.newest_version = 0
+        self.shadow = ShadowScoring()
         self._estimator = estimator
         self._seeds = np.random.default_rng(seeds)
         self._progress: TrainingProgress | None = None
@@ -365,8 +369,7 @@ class Trainer:
         Returns the training that was started, if one had become due.
         """
         if self._pending is not None and self._pending.challenger is not None:
-            self.champion = self._pending.challenger
-            self._pending = None
+            self._replace_champion(self._pending.challenger)
         return self.start_due_training()
 
     def pause_training(self) -> None:
@@ -423,9 +426,15 @@ class Trainer:
         cached scores must not be used.
         """
         self.newest_version += 1
-        self.champion = replace(committee, version=self.newest_version)
-        self._pending = None
+        self._replace_champion(replace(committee, version=self.newest_version), restart=True)
         self._worker.abandon()
+
+    def _replace_champion(self, committee: "Committee", *, restart: bool = False) -> None:
+        """Deploy `committee` instead of the champion; `restart` starts another comparison."""
+        if self.champion is not None:
+            self.shadow.on_deploy(self.champion, committee, restart=restart)
+        self.champion = committee
+        self._pending = None
 
     def start_due_training(self) -> tuple[Training, ...]:
         """Deploy a challenger that has won its evaluation, then start a training if one is due.
@@ -467,8 +476,7 @@ class Trainer:
             if errors[0] > errors[1]:
                 self._pending = None
                 return
-        self.champion = pending.challenger
-        self._pending = None
+        self._replace_champion(pending.challenger)
 
     def _start_due_job(self) -> TrainingJob | None:
         """Start the training that is due, and return its job; None if none is due or possible."""
@@ -555,7 +563,9 @@ class Trainer:
             "wanted": self._retrain_requested,
             "underway": None,
         }
+        about["shadow"], baseline = self.shadow.state()
         arrays = committee_to_arrays("champion.", self.champion)
+        arrays |= committee_to_arrays("baseline.", baseline)
         if (pending := self._pending) is not None:
             about["underway"], parts = pending.state()
             arrays |= parts
@@ -571,6 +581,7 @@ class Trainer:
         self.paused = about["paused"]
         self._retrain_requested = about["wanted"]
         self.champion = committee_from_arrays("champion.", arrays)
+        self.shadow.resume(about["shadow"], committee_from_arrays("baseline.", arrays))
         if about["underway"] is not None:
             self._pending = PendingTraining.from_state(about["underway"], arrays)
             if self._pending.job is not None:

@@ -2,25 +2,23 @@
 
 from nicegui import Client, ui
 
-from streamboost.pipelines.dashboard.recall_by_version import RecallChange, overall_recall
 from streamboost.pipelines.dashboard.versions import (
     VersionComparison,
     comparison_table,
     importance_table,
-    n_labels_to_decide,
     recall_since_table,
     version_effect_table,
     version_table,
 )
-from streamboost.pipelines.dashboard.view import EvaluationData, StatusSnapshot
+from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.dashboard.widgets import Tag
 from tests.pipelines.dashboard.test_drilldown import version
 from tests.pipelines.dashboard.test_recall_by_version import said
 
 
-def shown(told, known, a=None, b=None):
+def shown(told, known, a=None, b=None, comparisons=()):
     """Return the page's sides and, by the ids of its panels, their texts."""
-    learner = {"version": max(known), "versions": []}
+    learner = {"version": max(known), "versions": [], "comparisons": comparisons}
     view = StatusSnapshot(documents={"pipeline": {"name": "p"}, "learner": learner})
     with Client(ui.page("/")) as client:
         page = VersionComparison([version(n) for n in known], told, view, a, b)
@@ -82,40 +80,54 @@ def test_columns_and_captions_are_words():
     assert version_table([a, b], TOLD, [8], "test").caption == "Versions"
 
 
-def effect(told, *versions):
-    """Return the table of the effect of `versions`, of which the last is active."""
-    marks = [{"kind": "promoted", "version": n, "time": 1_000 * n} for n in versions]
-    view = StatusSnapshot(
-        documents={"pipeline": {"name": "p"}}, marks=marks, evidence=EvaluationData(told)
-    )
-    return version_effect_table(view)
+def comparison(baseline, first, last, labels, value, low, high, missing):
+    found = None if value is None else {"value": value, "low": low, "high": high}
+    named = {"baseline": baseline, "first": first, "last": last, "labels": labels}
+    return named | {"difference": found, "missing_labels": missing}
+
+
+DECIDED = comparison(1, 2, 8, 140, 0.168, 0.013, 0.323, 0)
+CURRENT = comparison(8, 9, 9, 310, 0.008, -0.002, 0.018, 917)
+WORSE = comparison(8, 9, 12, 400, -0.05, -0.08, -0.02, 0)
+NEW = comparison(8, 9, 9, 3, None, None, None, None)
+
+
+def effect(*comparisons):
+    documents = {"pipeline": {"name": "p"}, "learner": {"comparisons": list(comparisons)}}
+    return version_effect_table(StatusSnapshot(documents=documents))
 
 
 def test_whether_the_newest_version_helped_is_always_answered():
-    assert effect([]).summary == "Shown once a version is deployed."
-    few = effect(said(1, "a", 60, 0), 1, 2)
-    assert few.summary == "Version 2 has too few labels to decide whether it helped."
-    helped = effect([*said(1, "a", 100, 60), *said(2, "a", 100, 10)], 1, 2)
-    assert helped.summary.startswith("Version 2 helped: +50.0 points (+")
-    worse = effect([*said(1, "a", 100, 10), *said(2, "a", 100, 60)], 1, 2)
-    assert worse.summary.startswith("Version 2 made predictions worse: -50.0 points (-")
-    same = effect([*said(1, "a", 100, 12), *said(2, "a", 100, 10)], 1, 2)
-    assert same.summary.startswith("Undecided whether version 2 helped: +2.0 points (-")
-    assert same.summary.endswith(" more labels would decide.")
-    assert [row[0].text for row in same.rows] == ["2", "1"]
-    assert same.rows[0][0].link == "/versions?pipeline=p&a=2"
-
-
-def test_the_labels_that_are_missing_would_make_the_interval_as_narrow_as_the_change():
-    def change(n):
-        sides = [*said(1, "a", n, n // 5)], [*said(2, "a", n, n // 10)]
-        return RecallChange("Accuracy", *map(overall_recall, sides))
-
-    missing = n_labels_to_decide(change(50))
-    assert missing > 0
-    assert n_labels_to_decide(change(2 * (50 + missing))) == 0
-    assert n_labels_to_decide(change(max((50 + missing) // 2, 10))) != 0
-    assert (
-        n_labels_to_decide(RecallChange("Accuracy", None, overall_recall(said(1, "a", 9, 0))))
-        is None
+    assert effect().summary == "Versions are compared once one has replaced another."
+    decided = "Versions 2 to 8 are 16.8 points better than 1 (1.3 to 32.3), on the same 140 labels."
+    assert effect(DECIDED).summary == decided
+    assert effect(DECIDED, CURRENT).summary == (
+        "Version 9 is 0.8 points better than 8 (-0.2 to 1.8): inconclusive, about 920 more labels "
+        f"needed. {decided}"
     )
+    assert effect(DECIDED, NEW).summary == (
+        f"Version 9 is compared with 8: too few labels yet (3 labels). {decided}"
+    )
+    assert effect(DECIDED, CURRENT | {"missing_labels": None}).summary.startswith(
+        "Version 9 is 0.8 points better than 8 (-0.2 to 1.8): inconclusive, too small to decide "
+        "within 2,000 labels."
+    )
+    assert effect(WORSE).summary == (
+        "Versions 9 to 12 are 5.0 points worse than 8 (2.0 to 8.0), on the same 400 labels."
+    )
+
+
+def test_comparisons_are_listed_newest_first_with_their_labels():
+    rows = effect(DECIDED, CURRENT).rows
+    assert [[getattr(cell, "text", cell) for cell in row] for row in rows] == [
+        ["9", "8", "310", "+0.8 points (-0.2 to +1.8)", "917"],
+        ["2 to 8", "1", "140", "+16.8 points (+1.3 to +32.3)", "0"],
+    ]
+    assert rows[1][0].link == "/versions?pipeline=p&a=1&b=8"
+    assert effect(NEW).rows[0][3] == "too few labels"
+    assert effect(WORSE).rows[0][3].note == "got worse: "
+
+
+def test_versions_page_shows_the_comparison_on_the_same_records():
+    _, panels = shown(TOLD, [8, 9], comparisons=[DECIDED, CURRENT])
+    assert "Version 9 is 0.8 points better than 8" in panels["effect"]
