@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import msgspec
@@ -313,7 +314,7 @@ def _version_lines(comparisons: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if comparisons:
         yield "  versions on the same records, with 95 % confidence sequences"
         for line in comparison_lines(comparisons):
-            yield f"    {line}"
+            yield from wrap(line, 100, initial_indent=" " * 4, subsequent_indent=" " * 6)
 
 
 def _shadow_model_lines(reports: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

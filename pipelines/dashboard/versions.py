@@ -558,6 +558,7 @@ class VersionComparison:
         effect = version_effect_table(view)
         text.text = effect.summary
         effects.show_table(effect)
+        effects.set_visibility(bool(effect.rows))
         original_of_copy = rollback_origins(view)
         known = with_label_counts_of_originals(versions, original_of_copy)
         table = version_table(

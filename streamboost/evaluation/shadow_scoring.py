@@ -21,10 +21,10 @@ from streamboost.predictions import predict_labels
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["MOST_LABELS", "PairedComparison", "ShadowScoring"]
+__all__ = ["FEWEST_LABELS", "MOST_LABELS", "PairedComparison", "ShadowScoring"]
 
-MOST_LABELS = 2_000
-"""Number of labels after which a comparison ends, even if it is inconclusive."""
+FEWEST_LABELS, MOST_LABELS = 100, 2_000
+"""Number of labels from which a comparison may end, and after which it ends inconclusive."""
 
 _KEPT = 10
 """Number of comparisons kept, including the current one."""
@@ -54,8 +54,8 @@ class PairedComparison:
     >>> comparison = PairedComparison(baseline=7, first=8, last=8)
     >>> for d in [1] * 40 + [-1] * 10 + [0] * 450:
     ...     comparison.add(d, 10.0)
-    >>> comparison.difference.value, comparison.n_missing_labels
-    (0.06, 0)
+    >>> comparison.difference.value, comparison.n_missing_labels, comparison.is_finished
+    (0.06, 0, True)
     """
 
     baseline: int
@@ -116,6 +116,8 @@ class PairedComparison:
     @property
     def is_finished(self) -> bool:
         """Whether the next new version starts another comparison."""
+        if self.n_labels < FEWEST_LABELS:
+            return False
         return self.n_labels >= MOST_LABELS or self.n_missing_labels == 0
 
     def to_json(self) -> dict[str, Any]:
@@ -134,8 +136,8 @@ class PairedComparison:
 class ShadowScoring:
     """Keeps one earlier version of the committee, and compares newer versions with it.
 
-    The version that was replaced last is the baseline until the sign of the difference is known, or
-    for 2,000 labels; the next new version then starts another comparison.
+    A comparison ends with the first new version after 100 labels that show the sign of the
+    difference, or after 2,000 labels; the version that is then replaced is the next baseline.
 
     Attributes
     ----------

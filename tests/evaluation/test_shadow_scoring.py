@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import t as student
 
 from streamboost.evaluation.confidence_sequence import relative_width_since_start
-from streamboost.evaluation.shadow_scoring import MOST_LABELS, PairedComparison
+from streamboost.evaluation.shadow_scoring import FEWEST_LABELS, MOST_LABELS, PairedComparison
 
 RNG = np.random.default_rng(4)
 
@@ -60,6 +60,12 @@ def test_missing_labels_decide_the_sign(sign):
 def test_difference_that_no_feasible_number_of_labels_decides_has_no_missing_labels():
     assert compared(*[1, -1, 0, 0] * 100).n_missing_labels is None
     assert compared().n_missing_labels is None
+
+
+def test_comparison_ends_once_the_sign_is_known_from_enough_labels_or_too_small_to_be_known():
+    assert compared(*[1] * 50).n_missing_labels == 0
+    assert not compared(*[1] * 50).is_finished
+    assert compared(*[1] * FEWEST_LABELS).is_finished
     assert not compared(*[1, -1] * (MOST_LABELS // 2 - 1)).is_finished
     assert compared(*[1, -1] * (MOST_LABELS // 2)).is_finished
 

@@ -26,9 +26,9 @@ def stream(learner, start=0, stop=N):
 
 
 def two_versions(first, second, **settings):
-    """Return a paused learner with the second of two committees trained on so many labels.
+    """Return a paused learner with the second of two committees.
 
-    A negative number of labels are wrong ones.
+    Each is trained on the given number of labels, on wrong ones if the number is negative.
     """
     query = QueryConfig(budget=0.2)
     learner = small(**{"query": query} | settings)

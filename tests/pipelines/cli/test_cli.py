@@ -63,6 +63,7 @@ def test_init_writes_a_file_that_check_accepts_and_run_runs(call, tmp_path):
     assert re.search(r"labels +continues after 2\d\d requests", out)
     assert re.search(r"    requests +2\d\d  label requests", out)
     assert "dead letters" not in out, "zeros are hidden"
+    assert re.search(r"Versions \d+ to \d+ are [\d.]+ points (better|worse) than \d+ \(", out)
     page = (ROOT / "docs" / "pages" / "how-to" / "monitoring.md").read_text()
     shown = re.search(r"^```\n(  pred.*?)^```", page, flags=re.DOTALL | re.MULTILINE)[1]
     in_form, there = (set(re.sub(r"[\d.,]+", "0", text).splitlines()) for text in (shown, out))

@@ -40,6 +40,16 @@ def test_every_answer_is_learned_with_the_propensity_it_was_asked_with(make):
     assert pipeline.learner.committee.version > 3
 
 
+def test_versions_are_compared_on_the_labels_that_scorers_requested():
+    learned = Learned(numbers())
+    for n in range(20):
+        learned.turn(records(10, start=10 * n))
+    comparisons = learned.pipeline.snapshot()[1]["comparisons"]
+    assert comparisons[-1]["last"] == learned.pipeline.learner.committee.version
+    n_labels = sum(one["labels"] for one in comparisons)
+    assert 20 < n_labels < learned.pipeline.learner.n_labels, "those after version 2"
+
+
 @pytest.mark.slow
 def test_the_figures_are_of_all_records_not_of_those_asked_about():
     learned = Learned(numbers())
