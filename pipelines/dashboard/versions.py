@@ -338,7 +338,7 @@ def version_table(
 
 def version_effect_table(view: StatusSnapshot) -> Table:
     """Build the table of newer versions and the earlier one that predicted the same records."""
-    comparisons = view.document("learner").get("comparisons") or ()
+    comparisons = view.document("comparisons").get("versions") or ()
     figures = map(Column, ("Compared with", "Labels", "Difference", "Missing labels"))
     pipeline = view.document("pipeline").get("name")
     rows = [

@@ -4,8 +4,9 @@
 ``pipeline``           name and configuration, `state` (recovering, running, retrying, stopped),
                        `sequence` of the batch that the documents describe, `time` of the newest
                        commit, further `fields`
-``learner``            the active committee, the running training, the versions kept, and the
-                       `comparisons` of newer versions with an earlier one on the same records
+``learner``            the active committee, the running training, the versions kept
+``comparisons``        the newest comparisons of `versions` with an earlier one on the same records,
+                       the current one last (`PairedComparison.to_json`)
 ``experts``            the weight of each expert in predictions, as a share of all
 ``annotators``         by annotator: number of `labels`, how often they `agreed` with others on
                        `shared` records, and with confident predictions (`confirmed` of `judged`);
@@ -149,7 +150,6 @@ def status_documents(runner: Runner) -> dict[str, dict[str, Any]]:
             "versions": [
                 _version_document(pipeline, number) for number in pipeline.versions.version_numbers
             ],
-            "comparisons": learner.trainer.shadow.to_json(),
         },
         "experts": numbers["experts"],
         "changes": numbers["changes"],
@@ -177,6 +177,7 @@ def status_documents(runner: Runner) -> dict[str, dict[str, Any]]:
             "unanswered": evaluation.unanswered,
         },
         "forecast": runner.pipeline.forecast(),
+        "comparisons": {"versions": learner.trainer.shadow.to_json()},
         "lag": dict(runner.backlog.lag),
         "latency": runner.stage_timer.quantiles(),
     }

@@ -18,8 +18,9 @@ from tests.pipelines.dashboard.test_recall_by_version import said
 
 def shown(told, known, a=None, b=None, comparisons=()):
     """Return the page's sides and, by the ids of its panels, their texts."""
-    learner = {"version": max(known), "versions": [], "comparisons": comparisons}
-    view = StatusSnapshot(documents={"pipeline": {"name": "p"}, "learner": learner})
+    learner, compared = {"version": max(known), "versions": []}, {"versions": comparisons}
+    documents = {"pipeline": {"name": "p"}, "learner": learner, "comparisons": compared}
+    view = StatusSnapshot(documents=documents)
     with Client(ui.page("/")) as client:
         page = VersionComparison([version(n) for n in known], told, view, a, b)
     panels = {}
@@ -93,7 +94,7 @@ NEW = comparison(8, 9, 9, 3, None, None, None, None)
 
 
 def effect(*comparisons):
-    documents = {"pipeline": {"name": "p"}, "learner": {"comparisons": list(comparisons)}}
+    documents = {"pipeline": {"name": "p"}, "comparisons": {"versions": list(comparisons)}}
     return version_effect_table(StatusSnapshot(documents=documents))
 
 

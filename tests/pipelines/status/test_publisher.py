@@ -28,6 +28,7 @@ def test_how_a_pipeline_stands_is_published_as_it_is(grown, tmp_path, reader):
     assert [one["version"] for one in found["learner"]["versions"]] == (
         world.pipeline.versions.version_numbers
     )
+    assert found["comparisons"]["versions"] == learner.trainer.shadow.to_json() != []
     assert found["ledger"]["requests"] == len(world.read("requests"))
     assert found["ledger"]["allowed"] == 150.0
     assert found["join"]["open_requests"] == len(open_in(world))
