@@ -1,4 +1,4 @@
-"""Label Studio projects: imports tasks with predictions, and reads finished annotations.
+"""Label Studio projects: imports tasks and predictions, and reads finished annotations.
 
 Uses the community edition's REST API as documented at api.labelstud.io. A project's labelling
 interface must have a `Choices` tag, whose choices are the labels. Tasks are identified by the text
@@ -19,7 +19,14 @@ from streamboost.connectors.label_studio.interface import TaskVariable, required
 from streamboost.connectors.messages.labels import unprintable_character_fault
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
-__all__ = ["KEY", "ChoicesTag", "LabelStudioAnswer", "LabelStudioProject", "LabelStudioTask"]
+__all__ = [
+    "KEY",
+    "ChoicesTag",
+    "LabelStudioAnswer",
+    "LabelStudioPrediction",
+    "LabelStudioProject",
+    "LabelStudioTask",
+]
 
 KEY = "streamboost"
 """Field of a task's data that identifies the task."""
@@ -86,6 +93,30 @@ class LabelStudioAnswer:
     time: str | None
 
 
+class LabelStudioPrediction(msgspec.Struct, frozen=True):
+    """Prediction of a task, as the API reads and writes it.
+
+    Attributes
+    ----------
+    task
+        Number of the task.
+    model_version
+        Text by which the Data Manager filters predictions.
+    score
+        Number by which the Data Manager sorts tasks.
+    result
+        The predicted annotation in Label Studio's format; empty if no label is predicted.
+    id
+        Number of the prediction; None for a new one.
+    """
+
+    task: int
+    model_version: str | None
+    score: float | None
+    result: Any
+    id: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class LabelStudioTask:
     """Current state of a task.
@@ -96,6 +127,10 @@ class LabelStudioTask:
         Number of the task in Label Studio.
     key
         Text in the field `KEY` of the task's data; None without such a text.
+    data
+        Data of the task.
+    predictions
+        Predictions of the task.
     is_touched
         Whether an annotator has annotated or skipped the task, or has a draft.
     is_begun
@@ -107,6 +142,8 @@ class LabelStudioTask:
 
     id: int
     key: str | None
+    data: Mapping[str, Any]
+    predictions: tuple[LabelStudioPrediction, ...]
     is_touched: bool
     is_begun: bool
     answers: tuple[LabelStudioAnswer, ...]
@@ -198,6 +235,16 @@ class LabelStudioProject:
     def delete_task(self, id: int) -> None:
         """Delete the task with this id, if it exists."""
         self._api.delete(f"/api/tasks/{id}/")
+
+    def create_predictions(self, predictions: Sequence[LabelStudioPrediction]) -> None:
+        """Add predictions to existing tasks of the project."""
+        path = f"/api/projects/{self._project}/import/predictions"
+        for start in range(0, len(predictions), _PAGE):
+            self._api.post(path, predictions[start : start + _PAGE], dict[str, Any])
+
+    def delete_prediction(self, id: int) -> None:
+        """Delete the prediction with this id, if it exists."""
+        self._api.delete(f"/api/predictions/{id}/")
 
     def _fetch_task_batch(
         self, choices: ChoicesTag, ids: Sequence[int] | None
@@ -296,6 +343,7 @@ class _TaskResponse(msgspec.Struct):
     id: int
     data: dict[str, Any] = {}
     annotations: list[_Annotation] = []
+    predictions: list[LabelStudioPrediction] = []
     is_labeled: bool = False
     draft_exists: bool = False  # `drafts` lists only drafts of the token's user
 
@@ -312,6 +360,8 @@ class _TaskResponse(msgspec.Struct):
         return LabelStudioTask(
             id=self.id,
             key=key if isinstance(key, str) else None,
+            data=self.data,
+            predictions=tuple(self.predictions),
             is_touched=bool(self.annotations) or self.draft_exists,
             is_begun=is_annotated or self.draft_exists,
             answers=tuple(answers.values()),

@@ -58,6 +58,7 @@ class StandIn(Front):
         if hasattr(self, "faults"):
             super().begin_anew()
         self._first = 101
+        self._predictions = 0
         self._tasks = {}
         self._settings = {"api_tokens_enabled": True, "legacy_api_tokens_enabled": True}
         self._project = {"id": 7, "title": "streamboost", "maximum_annotations": 1}
@@ -96,8 +97,16 @@ class StandIn(Front):
                 return 200, self._told("7")
             case "POST", ["api", "projects", "7", "import"]:
                 return self._import(body, asked)
+            case "POST", ["api", "projects", "7", "import", "predictions"]:
+                return self._predict(body)
+            case "DELETE", ["api", "predictions", number]:
+                self._remove_prediction(int(number))
+                return 204, None
             case "GET", ["api", "tasks"]:
                 return self._list(asked, person)
+            case "PATCH", ["api", "tasks", number]:
+                self._task(number)["data"] = body["data"]
+                return 200, self._task(number)
             case "DELETE", ["api", "tasks", number]:
                 self._task(number)
                 del self._tasks[int(number)]
@@ -171,13 +180,36 @@ class StandIn(Front):
             "project": 7,
             "data": task["data"],
             "meta": task.get("meta", {}),
-            "predictions": [_predicted(one) for one in task.get("predictions", ())],
+            "predictions": [],
             "annotations": [],
             "is_labeled": False,
             "drafts": [],
             "draft_exists": False,
         }
+        for one in task.get("predictions", ()):
+            self._add_prediction(number, one)
         return number
+
+    def _add_prediction(self, number, prediction):
+        self._predictions += 1
+        kept = {"id": self._predictions, "task": number} | _predicted(prediction)
+        self._tasks[number]["predictions"].append(kept)
+
+    def _predict(self, predictions):
+        for one in predictions:
+            if one["task"] not in self._tasks:
+                raise RequestRefusedError(400, "Validation error")
+        for one in predictions:
+            self._add_prediction(one["task"], one)
+        return 201, {"created": len(predictions)}
+
+    def _remove_prediction(self, number):
+        for task in self._tasks.values():
+            for one in task["predictions"]:
+                if one["id"] == number:
+                    task["predictions"].remove(one)
+                    return
+        raise RequestRefusedError(404, "No Prediction matches the given query.")
 
     def _list(self, asked, person):
         if asked.get("project") != "7":

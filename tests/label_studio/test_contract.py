@@ -106,6 +106,22 @@ def test_predictions_are_kept_as_they_are_given(studio, prediction):
     assert {name: kept[name] for name in prediction} == prediction
 
 
+def test_predictions_are_added_to_tasks_and_removed(studio):
+    first, second = studio.add(task(predicted())), studio.add(task())
+    path = f"{studio.importing}/predictions"
+    added = [predicted(task=first, score=0.123456, result=[]), predicted(task=second)]
+    assert studio.do("POST", path, added) == (201, {"created": 2})
+    kept = {number: one["predictions"] for number, one in studio.tasks.items()}
+    assert {one["score"] for one in kept[first]} == {0.5, 0.123456}
+    (other,) = kept[second]
+    assert {name: other[name] for name in added[1]} == added[1]
+    for number in (one["id"] for one in kept[first]):
+        assert studio.do("DELETE", f"/api/predictions/{number}/")[0] == 204
+        assert studio.do("DELETE", f"/api/predictions/{number}/")[0] == 404
+    assert [len(one["predictions"]) for one in studio.tasks.values()] == [0, 1]
+    assert studio.do("POST", path, [predicted(task=10**6)])[0] == 400
+
+
 SHOWN = [
     ('<Text name="shown" value="$text"/>', {"text": ""}, None),
     ('<Text name="shown" value="$text"/>', {"text": True}, None),
