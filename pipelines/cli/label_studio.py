@@ -4,7 +4,13 @@ from typing import Annotated
 
 import typer
 
-from streamboost.pipelines.cli.options import DEFAULT_FILE, LogJson, PipelineFile, stop_on_signals
+from streamboost.pipelines.cli.options import (
+    DEFAULT_FILE,
+    LogJson,
+    PipelineFile,
+    print_lines,
+    stop_on_signals,
+)
 
 __all__ = ["label_studio"]
 
@@ -15,12 +21,22 @@ def label_studio(
         bool,
         typer.Option("--once", help="Exchange the available requests and answers once, and exit."),
     ] = False,
+    import_tasks: Annotated[
+        bool,
+        typer.Option(
+            "--import", help="Import the tasks of the project as records, rank them, and exit."
+        ),
+    ] = False,
     log_json: LogJson = False,
 ) -> None:
     """Send requests to annotators in Label Studio.
 
     The bridge copies requests to tasks of the project in [label_studio], and annotations to labels.
     It is a separate process from the pipeline, and continues where it was stopped.
+
+    With --import, the tasks of the project are the records of the pipeline, and their annotations
+    are labels. The command prints the accuracy, and marks in Label Studio the tasks to label next
+    and the labels that look wrong. Repeat it after annotations: nothing is imported twice.
     """
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.config.masking import mask_secrets_in_errors_and_log
@@ -30,4 +46,7 @@ def label_studio(
     log_format.configure_logging(as_json=log_json)
     config = load(path)
     with mask_secrets_in_errors_and_log(config.mask):
-        bridge.run(config, stop_on_signals(b""), once=once)
+        if import_tasks:
+            print_lines(*bridge.import_tasks(config, stop_on_signals(b"")))
+        else:
+            bridge.run(config, stop_on_signals(b""), once=once)

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -15,9 +14,9 @@ from streamboost.connectors.label_studio.project import (
     LabelStudioProject,
     LabelStudioTask,
 )
-from streamboost.connectors.messages.outgoing import Label
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError
+from streamboost.pipelines.label_studio.answers import build_labels
 from streamboost.pipelines.label_studio.requests import (
     RequestState,
     build_task,
@@ -27,7 +26,7 @@ from streamboost.pipelines.label_studio.requests import (
 from streamboost.pipelines.label_studio.tasks import TaskEntry, TaskStore
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["Bridge", "to_integer_label"]
+__all__ = ["Bridge"]
 
 _log = logging.getLogger(__name__)
 
@@ -325,10 +324,17 @@ class Bridge:
         done = [(entry, self._usable_answers(entry, task)) for entry, task in found if task.answers]
         done = [(entry, answers) for entry, answers in done if answers]
         for entry, answers in done:
+            labels = build_labels(
+                entry.id,
+                answers,
+                is_integer=self._schema.label == "integer",
+                on_conflict=self._on_conflict,
+                where=self._project.where,
+            )
             labels = [
-                Label(entry.id, self._choice_to_label(one.label), one.time, one.annotator)
-                for one in self._sort_for_writing(answers)
-                if one.annotator not in entry.answered_by  # else written before a kill
+                one
+                for one in labels
+                if one.source not in entry.answered_by  # else written before a kill
             ]
             write_and_flush(self._answers, [self._schema.encode_label(label) for label in labels])
             self._task_store.mark_done([entry])
@@ -371,36 +377,3 @@ class Bridge:
                 f"Manager, but none of {', '.join(request.excluded_annotators or ())}"
             )
         return usable
-
-    def _sort_for_writing(self, answers: Sequence[LabelStudioAnswer]) -> list[LabelStudioAnswer]:
-        """Sort `answers` so that the pipeline, by `on_conflict`, uses their most frequent label.
-
-        In a tie, the first label is used.
-        """
-        ((majority, _),) = Counter(one.label for one in answers).most_common(1)
-        return sorted(
-            answers,
-            key=lambda one: one.label == majority,
-            reverse=self._on_conflict != "last",
-        )
-
-    def _choice_to_label(self, choice: str) -> str | int:
-        return (
-            to_integer_label(choice, self._project.where)
-            if self._schema.label == "integer"
-            else choice
-        )
-
-
-def to_integer_label(choice: str, where: str) -> int:
-    """Convert a choice of the interface to an integer label.
-
-    Raises ConfigurationError, with the project's address `where`, if `choice` is no integer.
-    """
-    try:
-        return int(choice)
-    except ValueError:
-        raise ConfigurationError(
-            f"{where}: the choice {choice!r} is not a whole number, as [schema] label = "
-            '"integer" requires: correct the labelling interface'
-        ) from None

@@ -21,13 +21,16 @@ from streamboost.connectors.label_studio.project import ChoicesTag, LabelStudioP
 from streamboost.errors import ConfigurationError, UnavailableError
 from streamboost.pipelines.config.connectors.registry import open_append_sink
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.label_studio.bridge import Bridge, to_integer_label
-from streamboost.pipelines.label_studio.tasks import FILE, TaskStore
+from streamboost.pipelines.config.sections import LabelStudioSection
+from streamboost.pipelines.label_studio.answers import to_integer_label
+from streamboost.pipelines.label_studio.bridge import Bridge
+from streamboost.pipelines.label_studio.pool import ProjectImport
+from streamboost.pipelines.label_studio.tasks import FILE, RECORDS, TaskStore
 from streamboost.pipelines.shutdown import Interrupted, StopToken
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["open_project", "run"]
+__all__ = ["import_tasks", "open_project", "run"]
 
 _log = logging.getLogger(__name__)
 
@@ -56,12 +59,7 @@ def run(config: Config, stop: StopToken, *, once: bool = False) -> None:
     Temporary errors are retried with exponential backoff, except with `once`; other errors are
     raised. A stop request interrupts a pending network call, with the same effect as a kill.
     """
-    section = config.sections.label_studio
-    if section is None:
-        raise ConfigurationError(
-            "[label_studio]: this section is missing; add it with url, project and "
-            'token = "${NAME}", and set the environment variable NAME to the token'
-        )
+    section = _label_studio_section(config)
     try:
         with stop.interruptible(), _bridge_factory(config) as create_bridge:
             if once:
@@ -69,10 +67,44 @@ def run(config: Config, stop: StopToken, *, once: bool = False) -> None:
             else:
                 _run_repeatedly(create_bridge, stop, section.poll_interval)
     except Interrupted:
-        _log.warning(
-            "stopped while waiting: the next run continues from there",
-            extra={"event": "stopped_while_waiting"},
+        _log_interruption()
+
+
+def import_tasks(config: Config, stop: StopToken) -> list[str]:
+    """Import the tasks of the project as records; return a summary as lines of text.
+
+    Raises the errors of `ProjectImport.run`. After a stop request, the summary is empty.
+    """
+    _label_studio_section(config)
+    task_store = TaskStore(State(config.state).path / FILE)
+    try:
+        with stop.interruptible(), task_store.hold_lock():
+            if task_store.stored_position("requests"):
+                raise ConfigurationError(
+                    f"{config.state}: the requests of this pipeline are tasks of their own: import "
+                    "the project with another state folder"
+                )
+            return ProjectImport(config, *open_project(config), task_store).run()
+    except Interrupted:
+        _log_interruption()
+        return []
+
+
+def _label_studio_section(config: Config) -> LabelStudioSection:
+    section = config.sections.label_studio
+    if section is None:
+        raise ConfigurationError(
+            "[label_studio]: this section is missing; add it with url, project and "
+            'token = "${NAME}", and set the environment variable NAME to the token'
         )
+    return section
+
+
+def _log_interruption() -> None:
+    _log.warning(
+        "stopped while waiting: the next run continues from there",
+        extra={"event": "stopped_while_waiting"},
+    )
 
 
 @contextmanager
@@ -87,6 +119,11 @@ def _bridge_factory(config: Config) -> Iterator[Callable[[], Bridge]]:
         closing(sections.labels.create_tailing_source(context)) as labels,
         task_store.hold_lock(),
     ):
+        if task_store.stored_position(RECORDS):
+            raise ConfigurationError(
+                f"{config.state}: the records of this pipeline are tasks of the project already: "
+                "use `streamboost label-studio --import`"
+            )
         yield lambda: _create_bridge(config, task_store, requests, labels, answers)
 
 

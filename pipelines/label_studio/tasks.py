@@ -20,7 +20,7 @@ from streamboost.connectors.base import Position, Source
 from streamboost.connectors.sqlite.database import Database, table_exists
 from streamboost.errors import StateError
 
-__all__ = ["FILE", "TaskEntry", "TaskStore"]
+__all__ = ["FILE", "LABELS", "RECORDS", "TaskEntry", "TaskStore"]
 
 FILE = "label_studio.db"
 
@@ -34,7 +34,10 @@ had started when the request expired or was answered elsewhere, waits for that a
 KEPT = 100_000
 """Number of requests kept after they are done, so that a replay creates no second task."""
 
-_FORMAT = 2
+RECORDS, LABELS = "imported records", "imported labels"
+"""Names of the sources of an imported project, of which positions are stored."""
+
+_FORMAT = 3
 _TABLES = (
     "CREATE TABLE requests (number INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, "
     "id TEXT NOT NULL, sequence INTEGER NOT NULL, request BLOB, stage TEXT NOT NULL, "
@@ -42,6 +45,8 @@ _TABLES = (
     "CREATE INDEX by_id ON requests (id)",
     "CREATE INDEX in_hand ON requests (stage) WHERE stage != 'done'",
     "CREATE TABLE positions (source TEXT PRIMARY KEY, position TEXT NOT NULL)",
+    "CREATE TABLE imported (id TEXT NOT NULL, annotator TEXT NOT NULL, label TEXT NOT NULL, "
+    "PRIMARY KEY (id, annotator)) WITHOUT ROWID",
     "CREATE TABLE mark (secret TEXT NOT NULL)",
     "CREATE TABLE counts (kind TEXT PRIMARY KEY, n INTEGER NOT NULL)",
     f"PRAGMA user_version = {_FORMAT}",
@@ -179,6 +184,35 @@ class TaskStore:
                 ((msgspec.json.encode([*by]).decode(), key) for key, by in answered_by.items()),
             )
             _store_source_position(connection, source, position, bookmark)
+
+    def add_imported(
+        self,
+        source: str,
+        position: Position,
+        rows: Iterable[tuple[str, str, str]],
+        bookmark: str | None = None,
+    ) -> None:
+        """Store the records and labels that `source` has, and the progress of reading it.
+
+        A row is (record id, annotator, newest label of this annotator); for a record itself, both
+        texts are empty. `position` and `bookmark` are as in `add_requests`.
+        """
+        with self._write_transaction() as connection:
+            connection.executemany("INSERT OR REPLACE INTO imported VALUES (?, ?, ?)", rows)
+            _store_source_position(connection, source, position, bookmark)
+
+    def forget_imported(self) -> None:
+        """Delete the rows of `add_imported`, and the progress of reading their sources."""
+        with self._write_transaction() as connection:
+            connection.execute("DELETE FROM imported")
+            names = [f"{name}{end}" for name in (RECORDS, LABELS) for end in ("", ".bookmark")]
+            connection.executemany("DELETE FROM positions WHERE source = ?", zip(names))
+
+    def imported(self) -> dict[tuple[str, str], str]:
+        """Return the rows of `add_imported`: labels by (record id, annotator)."""
+        with self._write_transaction() as connection:
+            rows = connection.execute("SELECT id, annotator, label FROM imported").fetchall()
+        return {(id, annotator): label for id, annotator, label in rows}
 
     def entries_at_stage(self, stage: TaskStage) -> list[TaskEntry]:
         """Return the requests at `stage`, the oldest first."""

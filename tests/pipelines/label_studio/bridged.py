@@ -39,9 +39,13 @@ def ask(config, *ids, **more):
         sink.flush()
 
 
-def labels(config):
-    with closing(SqliteSource(config.state / "log.db", "labels")) as source:
+def read(config, stream):
+    with closing(SqliteSource(config.state / "log.db", stream)) as source:
         return [json.loads(message.payload) for message in source.poll(10_000)]
+
+
+def labels(config):
+    return read(config, "labels")
 
 
 def turn(config):

@@ -1,0 +1,148 @@
+"""Ranking of a project's tasks: predictions whose score sorts the tasks in Label Studio.
+
+Two groups of tasks get a prediction, each with a model version by which the Data Manager filters
+them: tasks to label next, and tasks whose label looks wrong. The lowest score comes first.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from streamboost.connectors.base import Message
+from streamboost.connectors.label_studio.project import (
+    ChoicesTag,
+    LabelStudioPrediction,
+    LabelStudioProject,
+    LabelStudioTask,
+)
+from streamboost.connectors.messages.schema import Schema
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.models.restored_learner import restore_learner
+from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.status.formatting import count_text, estimate_text
+from streamboost.pipelines.status.reader import StatusReader
+
+if TYPE_CHECKING:
+    from streamboost.learner.learner import StreamLearner
+
+__all__ = ["as_messages", "publish_ranking"]
+
+_MOST = 50
+"""Maximum number of tasks in each of the two groups."""
+
+_NEWEST = 5_000
+"""Maximum number of labels that are judged: the newest ones."""
+
+
+def as_messages(payloads: Iterable[bytes]) -> list[Message]:
+    """Return `payloads` as messages of one partition, for the decoders of a schema."""
+    return [Message(payload, "0", n, len(payload)) for n, payload in enumerate(payloads)]
+
+
+def publish_ranking(
+    config: Config,
+    project: LabelStudioProject,
+    choices: ChoicesTag,
+    tasks: Sequence[LabelStudioTask],
+    payloads: Mapping[int, bytes],
+) -> list[str]:
+    """Rank `tasks` by the newest checkpoint, and replace the predictions of earlier rankings.
+
+    `payloads` are the records of the tasks, by task number. Returns lines about the accuracy and
+    the two groups of tasks. If there is no checkpoint, nothing is ranked.
+    """
+    checkpoint = State(config.state).checkpoints.newest()
+    if checkpoint is None:
+        return [f"next: run the pipeline {config.name}, then repeat this command to rank the tasks"]
+    schema, learner = restore_learner(
+        checkpoint, config.encoders, "tasks can be ranked only without River models"
+    )
+    status = StatusReader(config.state)
+    requested = {one["id"] for one in status.requests() if one.get("excluded_annotators") is None}
+    report = (status.document("evaluation") or {}).get("recent") or {}
+    status.close()
+    untouched = {str(task.id): payloads[task.id] for task in tasks if not task.is_touched}
+    best = _rank_records(schema, learner, list(untouched.values()), requested)
+    doubtful = _rank_labels(learner, {str(task.id): task for task in tasks})
+    next_version, check_version = f"{config.name}: label next", f"{config.name}: check label"
+    blind = config.sections.serve.blind
+    _replace_predictions(
+        project,
+        [one for task in tasks for one in task.predictions],
+        {next_version, check_version},
+        [
+            LabelStudioPrediction(
+                task=int(id),
+                model_version=version,
+                score=score,
+                result=[]
+                if blind or str(label) not in choices.labels
+                else choices.annotation_result(str(label)),
+            )
+            for version, group in ((next_version, best), (check_version, doubtful))
+            for id, label, score in group
+        ],
+    )
+    n_requested = sum(id in requested for id, *_ in best)
+    accuracy = (report.get("committee") or {}).get("accuracy")
+    return [
+        "accuracy: not known yet; label the requested tasks"
+        if accuracy is None
+        else f"accuracy: {estimate_text(accuracy)}",
+        f"label next: {count_text(len(best), 'task')}, {n_requested} of them requested; filter the "
+        f'tasks by the prediction model version "{next_version}"',
+        f'labels that look wrong: {len(doubtful)}; prediction model version "{check_version}"',
+    ]
+
+
+_Ranked = list[tuple[str, Any, float]]
+"""Record ids, each with the predicted label and a score."""
+
+
+def _rank_records(
+    schema: Schema, learner: "StreamLearner", payloads: Sequence[bytes], requested: set[str]
+) -> _Ranked:
+    """Return the records to label next, with scores 1 - utility.
+
+    Requested records precede others, as only their labels count in the estimates.
+    """
+    records, _ = schema.decode(as_messages(payloads))
+    X = (
+        learner.add_label_lags(records.X)
+        if records.values is None
+        else learner.encode_records(records.values)
+    )
+    labels, utilities = learner.score(X).labels.tolist(), learner.utility(X).tolist()
+    ranked = sorted(
+        zip(records.ids, labels, utilities, strict=True),
+        key=lambda one: (one[0] not in requested, -one[2]),
+    )
+    return [(id, label, 1.0 - utility) for id, label, utility in ranked[:_MOST]]
+
+
+def _rank_labels(learner: "StreamLearner", tasks: Mapping[str, LabelStudioTask]) -> _Ranked:
+    """Return the records whose label looks wrong, each with the probability of its label.
+
+    Only labels that a single annotator still gives in the task are returned.
+    """
+    from streamboost.learner.doubtful_labels import find_doubtful_labels
+
+    found = find_doubtful_labels(learner.estimator, *learner.newest_labelled(_NEWEST))
+    return [
+        (one.id, one.predicted, one.probability)
+        for one in found
+        if one.id in tasks
+        and [answer.label for answer in tasks[one.id].answers].count(str(one.label)) == 1
+    ][:_MOST]
+
+
+def _replace_predictions(
+    project: LabelStudioProject,
+    existing: Sequence[LabelStudioPrediction],
+    versions: set[str],
+    wanted: Sequence[LabelStudioPrediction],
+) -> None:
+    """Create the `wanted` predictions, and delete those of these model `versions` so far."""
+    for one in existing:
+        if one.id is not None and one.model_version in versions:
+            project.delete_prediction(one.id)
+    project.create_predictions(wanted)
