@@ -5,7 +5,7 @@ import json
 import pytest
 
 from streamboost.connectors.label_studio.project import KEY
-from streamboost.errors import ConfigurationError, ConnectorError
+from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 from streamboost.pipelines.app.run import run as run_pipeline
 from streamboost.pipelines.label_studio import pool
 from streamboost.pipelines.label_studio import run as label_studio
@@ -118,6 +118,38 @@ def test_without_initial_data_annotated_tasks_are_the_first_records(make_config,
     assert [label["id"] for label in labels(config)] == [str(three)]
 
 
+def test_names_of_the_pipeline_file_and_follow_files_are_used(make_config, studio, add):
+    config = make_config(
+        schema={"id": "ticket", "numeric": ["a", "b"]},
+        source={"connector": "files", "path": "records.jsonl", "follow": True},
+        labels={
+            "connector": "files",
+            "path": "labels.jsonl",
+            "follow": True,
+            "fields": {"id": "key", "label": "side"},
+        },
+        initial_data={"path": "labelled.jsonl"},
+    )
+    one, two = add(2)
+    studio.annotate(one, "left")
+    bring(config)
+    run_pipeline(config, until_idle=True)
+    studio.annotate(two, "left")
+    for _ in range(2):
+        bring(config)
+
+    def lines(name):
+        found = map(json.loads, (config.folder / name).read_text().splitlines())
+        return [
+            {field: record.get(field) for field in ("ticket", "key", "side")} for record in found
+        ]
+
+    assert lines("labelled.jsonl") == [{"ticket": str(one), "key": str(one), "side": "left"}]
+    assert lines("records.jsonl") == [{"ticket": str(two), "key": None, "side": None}]
+    assert lines("labels.jsonl") == [{"ticket": None, "key": str(two), "side": "left"}]
+    assert State(config.state).checkpoints.newest()[1]["initial_labels"] == 1
+
+
 def test_most_frequent_label_of_several_annotators_holds(config, studio, add):
     studio.want(3)
     one, two = add(2)
@@ -196,6 +228,22 @@ def test_tasks_of_other_pipelines_are_no_records(config, studio, add):
 def test_empty_project_is_refused(config, studio):
     with pytest.raises(ConnectorError, match="has no tasks: import data into the project"):
         bring(config)
+
+
+def test_wrong_token_is_refused(config, studio, add):
+    add(1)
+    studio.faults.append(("GET", f"/api/projects/{studio.project}/", 401))
+    with pytest.raises(ConnectorError, match=r"the token is refused \(401\)"):
+        bring(config)
+    assert records(config) == []
+
+
+def test_tasks_that_change_while_they_are_listed_are_not_imported(config, studio, add):
+    add(150)
+    studio.faults.extend([("GET", "/api/tasks/", None), ("GET", "/api/tasks/", "again")])
+    with pytest.raises(UnavailableError, match="its tasks changed while they were listed"):
+        bring(config)
+    assert records(config) == []
 
 
 def test_unsuitable_configuration_is_refused_before_anything_is_imported(make_config, studio, add):
@@ -287,3 +335,23 @@ def test_project_without_annotations_starts_with_random_requests(config, studio,
         studio.annotate(number, "left")
     bring(config)
     assert predicted(studio, NEXT) == {}
+
+
+@pytest.mark.slow
+def test_command_prints_the_summary(studio, add, tmp_path, streamboost_command):
+    (tmp_path / "p.toml").write_text(
+        '[pipeline]\nname = "asks"\n[source]\nconnector = "sqlite"\nstream = "records"\n'
+        f'[label_studio]\nurl = "{studio.url}"\nproject = {studio.project}\ntoken = "${{TOKEN}}"\n'
+    )
+    add(3)
+    streamboost_command.environment["TOKEN"] = LEGACY
+    process = streamboost_command.start("label-studio", "--import", "p.toml")
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "3 tasks; imported: 3 records, 0 labels" in out
+    streamboost_command.environment["TOKEN"] = "0" * 40
+    process = streamboost_command.start("label-studio", "--import", "p.toml")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "the token is refused (401)" in err
+    assert "0" * 40 not in err
