@@ -60,6 +60,12 @@ class ApiClient:
             self._request_resource("POST", path, msgspec.json.encode(body)), response_type
         )
 
+    def patch(self, path: str, body: Any, response_type: type[Response]) -> Response:
+        """Change the resource at `path` with PATCH, and return it as `response_type`."""
+        return self._decode_response(
+            self._request_resource("PATCH", path, msgspec.json.encode(body)), response_type
+        )
+
     def delete(self, path: str) -> None:
         """Delete the resource at `path`, if it exists."""
         self._request_resource("DELETE", path, allow_missing=True)

@@ -242,6 +242,15 @@ class LabelStudioProject:
         for start in range(0, len(predictions), _PAGE):
             self._api.post(path, predictions[start : start + _PAGE], dict[str, Any])
 
+    def select_model_version(self, model_version: str) -> None:
+        """Let the project sort tasks by the predictions of a model version, if none is selected.
+
+        A prediction of `model_version` must exist.
+        """
+        path = f"/api/projects/{self._project}/"
+        if not self._api.get(path, _ProjectResponse).model_version:
+            self._api.patch(path, {"model_version": model_version}, _ProjectResponse)
+
     def delete_prediction(self, id: int) -> None:
         """Delete the prediction with this id, if it exists."""
         self._api.delete(f"/api/predictions/{id}/")
@@ -293,6 +302,7 @@ class _ProjectResponse(msgspec.Struct):
     id: int
     label_config: str
     parsed_label_config: dict[str, _ParsedTag] | None = None
+    model_version: str | None = None
 
 
 class _ImportResponse(msgspec.Struct):

@@ -1,7 +1,7 @@
 """Ranking of a project's tasks: predictions whose score sorts the tasks in Label Studio.
 
-Two groups of tasks get a prediction, each with a model version by which the Data Manager filters
-them: tasks to label next, and tasks whose label looks wrong. The lowest score comes first.
+Two groups of tasks get a prediction: tasks without annotation that should be labelled next, and
+annotated tasks whose label looks wrong. In both groups, the lowest score comes first.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,34 +63,33 @@ def publish_ranking(
     untouched = {str(task.id): payloads[task.id] for task in tasks if not task.is_touched}
     best = _rank_records(schema, learner, list(untouched.values()), requested)
     doubtful = _rank_labels(learner, {str(task.id): task for task in tasks})
-    next_version, check_version = f"{config.name}: label next", f"{config.name}: check label"
-    blind = config.sections.serve.blind
-    _replace_predictions(
-        project,
-        [one for task in tasks for one in task.predictions],
-        {next_version, check_version},
-        [
-            LabelStudioPrediction(
-                task=int(id),
-                model_version=version,
-                score=score,
-                result=[]
-                if blind or str(label) not in choices.labels
-                else choices.annotation_result(str(label)),
-            )
-            for version, group in ((next_version, best), (check_version, doubtful))
-            for id, label, score in group
-        ],
-    )
+    shown = () if config.sections.serve.blind else choices.labels
+    model_version = f"streamboost {config.name}"
+    for task in tasks:
+        for prediction in task.predictions:
+            if prediction.id is not None and prediction.model_version == model_version:
+                project.delete_prediction(prediction.id)
+    found = [
+        LabelStudioPrediction(
+            task=int(id),
+            model_version=model_version,
+            score=score,
+            result=choices.annotation_result(str(label)) if str(label) in shown else [],
+        )
+        for id, label, score in (*best, *doubtful)
+    ]
+    project.create_predictions(found)
+    if found:
+        project.select_model_version(model_version)
     n_requested = sum(id in requested for id, *_ in best)
     accuracy = (report.get("committee") or {}).get("accuracy")
     return [
         "accuracy: not known yet; label the requested tasks"
         if accuracy is None
         else f"accuracy: {estimate_text(accuracy)}",
-        f"label next: {count_text(len(best), 'task')}, {n_requested} of them requested; filter the "
-        f'tasks by the prediction model version "{next_version}"',
-        f'labels that look wrong: {len(doubtful)}; prediction model version "{check_version}"',
+        f"label next: {count_text(len(best), 'task')}, {n_requested} of them requested",
+        f"labels that look wrong: {len(doubtful)}",
+        f'These tasks have a prediction of the model version "{model_version}".',
     ]
 
 
@@ -133,16 +132,3 @@ def _rank_labels(learner: "StreamLearner", tasks: Mapping[str, LabelStudioTask])
         if one.id in tasks
         and [answer.label for answer in tasks[one.id].answers].count(str(one.label)) == 1
     ][:_MOST]
-
-
-def _replace_predictions(
-    project: LabelStudioProject,
-    existing: Sequence[LabelStudioPrediction],
-    versions: set[str],
-    wanted: Sequence[LabelStudioPrediction],
-) -> None:
-    """Create the `wanted` predictions, and delete those of these model `versions` so far."""
-    for one in existing:
-        if one.id is not None and one.model_version in versions:
-            project.delete_prediction(one.id)
-    project.create_predictions(wanted)

@@ -194,8 +194,9 @@ class TaskStore:
     ) -> None:
         """Store the records and labels that `source` has, and the progress of reading it.
 
-        A row is (record id, annotator, newest label of this annotator); for a record itself, both
-        texts are empty. `position` and `bookmark` are as in `add_requests`.
+        A row is (record id, annotator, newest label of this annotator). For a record itself, the
+        annotator is empty, and a digest of the record is in place of the label. `position` and
+        `bookmark` are as in `add_requests`.
         """
         with self._write_transaction() as connection:
             connection.executemany("INSERT OR REPLACE INTO imported VALUES (?, ?, ?)", rows)

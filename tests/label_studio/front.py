@@ -148,6 +148,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         self._serve()
 
+    def do_PATCH(self):
+        self._serve()
+
     def do_DELETE(self):
         self._serve()
 

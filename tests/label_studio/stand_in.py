@@ -62,7 +62,7 @@ class StandIn(Front):
         self._tasks = {}
         self._settings = {"api_tokens_enabled": True, "legacy_api_tokens_enabled": True}
         self._project = {"id": 7, "title": "streamboost", "maximum_annotations": 1}
-        self._project["label_config"] = interface()
+        self._project |= {"label_config": interface(), "model_version": ""}
 
     def lose_data(self, first):
         self._first = first
@@ -91,6 +91,7 @@ class StandIn(Front):
             case "GET", ["api", "projects", number]:
                 return 200, self._told(number)
             case "PATCH", ["api", "projects", "7"]:
+                self._check_model_version(body.get("model_version"))
                 self._project |= body
                 for task in self._tasks.values():
                     self._count(task)
@@ -194,6 +195,11 @@ class StandIn(Front):
         self._predictions += 1
         kept = {"id": self._predictions, "task": number} | _predicted(prediction)
         self._tasks[number]["predictions"].append(kept)
+
+    def _check_model_version(self, version):
+        kept = [one for task in self._tasks.values() for one in task["predictions"]]
+        if version and version not in {one["model_version"] for one in kept}:
+            raise RequestRefusedError(400, "Validation error")
 
     def _predict(self, predictions):
         for one in predictions:

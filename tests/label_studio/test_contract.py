@@ -122,6 +122,14 @@ def test_predictions_are_added_to_tasks_and_removed(studio):
     assert studio.do("POST", path, [predicted(task=10**6)])[0] == 400
 
 
+def test_project_selects_a_model_version_that_a_prediction_has(studio):
+    path = f"/api/projects/{studio.project}/"
+    assert studio.done("GET", path)["model_version"] == ""
+    assert studio.do("PATCH", path, {"model_version": "m"})[0] == 400
+    studio.add(task(predicted()))
+    assert studio.done("PATCH", path, {"model_version": "m"})["model_version"] == "m"
+
+
 SHOWN = [
     ('<Text name="shown" value="$text"/>', {"text": ""}, None),
     ('<Text name="shown" value="$text"/>', {"text": True}, None),

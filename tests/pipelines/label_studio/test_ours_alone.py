@@ -121,6 +121,6 @@ def test_a_book_of_another_format_is_refused(config, studio):
     with closing(sqlite3.connect(config.state / FILE)) as book, book:
         book.execute("PRAGMA user_version = 9")
     with pytest.raises(
-        StateError, match=r"studio\.db has format 9, and this release reads 2: move"
+        StateError, match=r"studio\.db has format 9, and this release reads 3: move"
     ):
         turn(config)

@@ -15,7 +15,6 @@ from tests.label_studio.front import EMAILS, LEGACY, OTHERS, interface
 from tests.pipelines.label_studio.bridged import ask, labels, read, turn, write
 
 NOTED = interface(shows='<Text name="shown" value="$note"/>')
-NEXT, CHECK = "asks: label next", "asks: check label"
 
 
 @pytest.fixture
@@ -57,14 +56,14 @@ def initial(config):
     return {one["id"]: one["label"] for one in map(json.loads, lines)}
 
 
-def predicted(studio, version):
-    """Return the predictions of a model version, by task."""
-    return {
-        number: one
-        for number, task in studio.tasks.items()
-        for one in task["predictions"]
-        if one["model_version"] == version
-    }
+def ranked(studio):
+    """Return the predictions of the tasks without annotation, and of the others, by task."""
+    groups = {}, {}
+    for number, task in studio.tasks.items():
+        for one in task["predictions"]:
+            assert one["model_version"] == "streamboost asks"
+            groups[bool(task["annotations"])][number] = one
+    return groups
 
 
 def test_tasks_become_records_and_annotated_ones_initial_data(config, studio, add):
@@ -287,18 +286,20 @@ def test_ranking_marks_tasks_to_label_and_labels_to_check(config, studio, add):
     studio.annotate(numbers[60], None, cancelled=True)
     bring(config)
     run_pipeline(config, until_idle=True)
-    accuracy, to_label, to_check = bring(config)[1:]
+    accuracy, to_label, to_check, _ = bring(config)[1:]
     assert accuracy == "accuracy: not known yet; label the requested tasks"
     asked = {int(request["id"]) for request in read(config, "requests")}
-    best, doubtful = predicted(studio, NEXT), predicted(studio, CHECK)
+    best, doubtful = ranked(studio)
     assert len(best) == 50
+    project = studio.done("GET", f"/api/projects/{studio.project}/")
+    assert project["model_version"] == "streamboost asks"
     assert asked - {numbers[60]} <= best.keys() <= set(numbers[61:])
     assert f"50 tasks, {len(asked - {numbers[60]})} of them requested" in to_label
     others = best.keys() - asked
     rest = set(numbers[61:]) - best.keys()
     assert max(map(gap.get, others)) < 2 * sum(map(gap.get, rest)) / len(rest), "the closest ones"
     assert set(wrong) <= doubtful.keys() <= set(numbers[:60])
-    assert to_check.startswith(f"labels that look wrong: {len(doubtful)};")
+    assert to_check == f"labels that look wrong: {len(doubtful)}"
     for number in wrong:
         assert doubtful[number]["score"] < 0.5
         assert doubtful[number]["result"][0]["value"] == {"choices": [truth[number]]}
@@ -306,11 +307,12 @@ def test_ranking_marks_tasks_to_label_and_labels_to_check(config, studio, add):
     for number in asked | set(wrong):
         studio.annotate(number, truth[number])
     bring(config)
-    assert not predicted(studio, NEXT).keys() & asked
-    assert not predicted(studio, CHECK).keys() & set(wrong), "the labels were corrected"
+    best, doubtful = ranked(studio)
+    assert not best.keys() & asked
+    assert not doubtful.keys() & (asked | set(wrong)), "the labels were corrected"
     run_pipeline(config, until_idle=True)
     assert bring(config)[1].startswith("accuracy: ")
-    assert len(predicted(studio, NEXT)) == 50
+    assert len(ranked(studio)[0]) == 50
     join = State(config.state).checkpoints.newest()[1]["join"]
     assert (join["answered"], join["corrected"], join["late"]) == (len(asked), 3, 0)
 
@@ -323,7 +325,7 @@ def test_blind_ranking_has_no_labels(make_config, studio, add):
     bring(config)
     run_pipeline(config, until_idle=True)
     bring(config)
-    assert {json.dumps(one["result"]) for one in predicted(studio, NEXT).values()} == {"[]"}
+    assert {json.dumps(one["result"]) for one in ranked(studio)[0].values()} == {"[]"}
 
 
 def test_project_without_annotations_starts_with_random_requests(config, studio, add):
@@ -334,7 +336,7 @@ def test_project_without_annotations_starts_with_random_requests(config, studio,
     for number in numbers:
         studio.annotate(number, "left")
     bring(config)
-    assert predicted(studio, NEXT) == {}
+    assert ranked(studio)[0] == {}
 
 
 @pytest.mark.slow
@@ -355,3 +357,19 @@ def test_command_prints_the_summary(studio, add, tmp_path, streamboost_command):
     assert process.returncode == 1
     assert "the token is refused (401)" in err
     assert "0" * 40 not in err
+
+
+def test_selected_model_version_and_other_predictions_stay(config, studio, add):
+    add(3)
+    prediction = {"model_version": "other", "score": 0.5, "result": []}
+    number = studio.add({"data": {"a": 1, "b": 2, "note": "odd"}, "predictions": [prediction]})
+    path = f"/api/projects/{studio.project}/"
+    studio.done("PATCH", path, {"model_version": "other"})
+    bring(config)
+    run_pipeline(config, until_idle=True)
+    bring(config)
+    bring(config)
+    versions = {one["model_version"] for one in studio.tasks[number]["predictions"]}
+    assert versions == {"other", "streamboost asks"}
+    assert sum(len(task["predictions"]) for task in studio.tasks.values()) == 5
+    assert studio.done("GET", path)["model_version"] == "other"
