@@ -58,7 +58,6 @@ def publish_ranking(
     )
     status = StatusReader(config.state)
     requested = {one["id"] for one in status.requests() if one.get("excluded_annotators") is None}
-    report = (status.document("evaluation") or {}).get("recent") or {}
     status.close()
     untouched = {str(task.id): payloads[task.id] for task in tasks if not task.is_touched}
     best = _rank_records(schema, learner, list(untouched.values()), requested)
@@ -82,7 +81,7 @@ def publish_ranking(
     if found:
         project.select_model_version(model_version)
     n_requested = sum(id in requested for id, *_ in best)
-    accuracy = (report.get("committee") or {}).get("accuracy")
+    accuracy = (checkpoint[1]["evaluation"]["recent"]["committee"] or {}).get("accuracy")
     return [
         "accuracy: not known yet; label the requested tasks"
         if accuracy is None
