@@ -225,7 +225,7 @@ class MonitorSection(Section):
     )
 
 
-NotificationEvent = Literal["requests", "regression", "drift", "budget", "down"]
+NotificationEvent = Literal["requests", "regression", "drift", "budget", "down", "up"]
 
 
 class NotifySection(Section):
@@ -240,7 +240,7 @@ class NotifySection(Section):
     events: list[NotificationEvent] = Field(
         list(get_args(NotificationEvent)),
         description="events to send: labels requested, a class or the accuracy worse, the stream "
-        "changed, the budget used up, the run ended with an error",
+        "changed, the budget used up, the pipeline down, the pipeline up again",
     )
     every: float = Field(
         60.0,

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import median
 from typing import Any, Literal
 
 from streamboost.pipelines.dashboard import lag as lags
@@ -20,26 +19,12 @@ from streamboost.pipelines.status.formatting import (
     time_text,
     with_no_break_spaces,
 )
+from streamboost.pipelines.status.liveness import heartbeat_time, outage_text
 
 __all__ = ["UNSTARTED", "Notice", "PipelineStatus", "StatusPanel", "pipeline_status"]
 
 STILL = 60.0
 """Seconds without a commit after which the time of the last commit replaces the throughput."""
-
-SILENT = 15.0
-"""Seconds without a heartbeat after which an idle pipeline is reported as unresponsive.
-
-An idle pipeline sends a heartbeat every 5 s.
-"""
-
-SOON = 8.0
-"""Minimum timeout in seconds before a pipeline that reports every batch is unresponsive."""
-
-PATIENCE = 3
-"""Number of usual update intervals after which a busy pipeline is reported as unresponsive."""
-
-NEWEST = 9
-"""Number of the newest updates, whose median interval is the usual one."""
 
 FRESH = 60.0
 """Seconds for which an error is shown although batches have been committed since."""
@@ -87,18 +72,15 @@ def pipeline_status(view: StatusSnapshot, now: float) -> PipelineStatus:
     if not about:
         return PipelineStatus("Not started", "grey", (UNSTARTED,))
     state, last = str(about.get("state", "unknown")), about.get("time")
-    beat = view.document("heartbeat").get("time") or last
+    beat = heartbeat_time(view.documents)
     age = None if beat is None else max(now - beat / 1000, 0.0)
     trouble = _current_error_text(view, now)
     tone: Tone = "bad" if trouble else "grey"
     if state == "stopped":
         return PipelineStatus("Stopped", tone, _last_batch_texts(last), None, trouble)
-    if not view.runs:
-        gone = "process ended unexpectedly", *_last_batch_texts(last)
-        return PipelineStatus("Unresponsive", tone, gone, age, trouble)
-    if age is not None and age > _heartbeat_timeout(view) and state != "recovering":
-        gone = f"no heartbeat since {time_text(beat)}", *_last_batch_texts(last)
-        return PipelineStatus("Unresponsive", tone, gone, age, trouble)
+    if outage := outage_text(view.documents, view.points, now, is_running=view.runs):
+        parts = outage, *_last_batch_texts(last)
+        return PipelineStatus("Unresponsive", tone, parts, age, trouble)
     if state in ("retrying", "recovering"):
         tone = "bad" if trouble else "warn"
         return PipelineStatus(state.capitalize(), tone, _last_batch_texts(last), age, trouble)
@@ -154,19 +136,6 @@ def _last_batch_texts(last_commit: float | None) -> tuple[str, ...]:
         if last_commit is None
         else (f"last batch at {time_text(last_commit)}",)
     )
-
-
-def _heartbeat_timeout(view: StatusSnapshot) -> float:
-    """Return the timeout in seconds after which a pipeline without updates is unresponsive.
-
-    Updates are published between batches, so the timeout of a busy pipeline follows from its usual
-    update interval. An idle pipeline sends heartbeats, and its last point has a rate of 0.
-    """
-    newest = view.points[-NEWEST:]
-    if not newest or not newest[-1].get("records_per_second"):
-        return SILENT
-    usual = median(float(one.get("seconds") or 0.0) for one in newest)
-    return max(PATIENCE * usual, SOON)
 
 
 def _throughput_texts(

@@ -6,14 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
-from streamboost.escaping import escape_line
 from streamboost.evaluation.report import accuracy_drop
 from streamboost.pipelines.config.sections import NotifySection
+from streamboost.pipelines.monitoring.event_messages import Event, encode_events
 from streamboost.pipelines.monitoring.last_error import ErrorRecord, error_text
 from streamboost.pipelines.monitoring.webhook import Webhook
 from streamboost.pipelines.runner.batch import StepResult
@@ -32,8 +29,6 @@ MAX_EVENTS = 100
 
 _ALL = "\0"
 """Key of a regression of the accuracy, which no class has."""
-
-Event = dict[str, Any]
 
 
 class Notifier(Observer):
@@ -195,17 +190,7 @@ class Notifier(Observer):
         """Take the waiting events as a message, JSON in UTF-8; None without events."""
         with self._lock:
             events, self._pending = list(self._pending.values()), {}
-        if not events:
-            return None
-        lines = "\n".join(_event_text(event) for event in events)
-        message = {
-            "text": _escape_for_slack(f"{self._name}: {lines}"),
-            "pipeline": self._name,
-            "sequence": self._sequence,
-            "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "events": events,
-        }
-        return msgspec.json.encode(message)
+        return encode_events(self._name, self._sequence, events) if events else None
 
 
 def _noise(share: float, n: float) -> float:
@@ -214,42 +199,3 @@ def _noise(share: float, n: float) -> float:
     If all labels are known, the intervals have no width, as they describe these records alone.
     """
     return 3.0 * math.sqrt(share * (1.0 - share) / n) if n > 0.0 else math.inf
-
-
-def _event_text(event: Event) -> str:
-    """Return one line about an event.
-
-    Examples
-    --------
-    >>> _event_text({"type": "requests", "requested": 1, "open": 7})
-    '1 label requested, 7 requests open'
-    >>> _event_text({"type": "regression", "class": "fraud", "recall": 0.6, "before": 0.9})
-    'recall of fraud is 60 %, and was 90 % since the start'
-    """
-    match event["type"]:
-        case "requests":
-            n, n_open = event["requested"], event["open"]
-            return (
-                f"{n:,} label{'s' * (n != 1)} requested, "
-                f"{n_open:,} request{'s' * (n_open != 1)} open"
-            )
-        case "regression" if "class" in event:
-            return escape_line(
-                f"recall of {event['class']} is {100 * event['recall']:.0f} %, and was "
-                f"{100 * event['before']:.0f} % since the start"
-            )
-        case "regression":
-            return f"accuracy fell by {100 * event['accuracy_drop']:.1f} points"
-        case "drift" if "since_label" in event:
-            return f"the stream changed before label {event['since_label']:,}"
-        case "drift":
-            return f"drift was detected at label {event['label']:,}"
-        case "budget":
-            return "the label budget is used up"
-        case _:
-            return escape_line(f"the pipeline stopped: {event['error']}")
-
-
-def _escape_for_slack(text: str) -> str:
-    """Escape the control characters of Slack's messages: names of classes come from records."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,7 +1,7 @@
 """Web application of `serve`: login, API, and the guard (authentication, rate limits)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from fastapi import APIRouter, FastAPI, Security
@@ -17,11 +17,15 @@ from streamboost.pipelines.service.auth.login import login_router
 from streamboost.pipelines.service.auth.settings import AuthSettings, RateLimiter
 from streamboost.pipelines.service.auth.users import Users
 from streamboost.pipelines.service.labelling.served import ServedPipeline
+from streamboost.pipelines.service.outages import outage_notifiers
 
 __all__ = ["create_app"]
 
 _INTERVAL = 0.2
 """Seconds between two checks for labels that are due to be written."""
+
+_OUTAGE_INTERVAL = 2.0
+"""Seconds between two checks whether a pipeline is down."""
 
 
 def create_app(
@@ -29,8 +33,9 @@ def create_app(
 ) -> FastAPI:
     """Create the FastAPI application with login and API, without the dashboard pages.
 
-    While the application runs, it writes labels whose undo window has ended. At its end, it writes
-    all held labels and closes `pipelines`. `people` is the store of users and their sessions.
+    While the application runs, it writes labels whose undo window has ended, and reports outages
+    of the pipelines by [notify]. At its end, it writes all held labels and closes `pipelines`.
+    `people` is the store of users and their sessions.
 
     Raises ConfigurationError if two pipelines have the same name.
     """
@@ -48,7 +53,7 @@ def create_app(
         openapi_url="/api/v1/openapi.json",
         docs_url=None,  # the documentation pages would load scripts from another server
         redoc_url=None,
-        lifespan=lambda _: _label_writer_lifespan(pipelines),
+        lifespan=lambda _: _background_tasks_lifespan(pipelines),
     )
     register_error_handlers(app)
     app.include_router(login_router(people, settings, failures, lambda: _is_ready(pipelines)))
@@ -103,9 +108,14 @@ def _is_ready(pipelines: Sequence[ServedPipeline]) -> bool:
 
 
 @asynccontextmanager
-async def _label_writer_lifespan(pipelines: Sequence[ServedPipeline]) -> AsyncIterator[None]:
-    """Write due labels while the application runs, and all held labels at its end."""
-    tasks = [asyncio.create_task(_write_labels_periodically(served)) for served in pipelines]
+async def _background_tasks_lifespan(pipelines: Sequence[ServedPipeline]) -> AsyncIterator[None]:
+    """Write due labels and report outages meanwhile, and write all held labels at the end."""
+    notifiers = list(outage_notifiers(pipelines))
+    calls = [
+        *(_call_periodically(served.queue.write_due_labels, _INTERVAL) for served in pipelines),
+        *(_call_periodically(notifier.check, _OUTAGE_INTERVAL) for notifier in notifiers),
+    ]
+    tasks = [asyncio.create_task(call) for call in calls]
     try:
         yield
     finally:
@@ -115,9 +125,12 @@ async def _label_writer_lifespan(pipelines: Sequence[ServedPipeline]) -> AsyncIt
         for served in pipelines:
             await run_in_threadpool(served.queue.write_due_labels, at_once=True)
             await run_in_threadpool(served.close)
+        for notifier in notifiers:
+            await run_in_threadpool(notifier.webhook.close)
 
 
-async def _write_labels_periodically(served: ServedPipeline) -> None:
+async def _call_periodically(call: Callable[[], object], seconds: float) -> None:
+    """Call a blocking function in a thread, again and again, `seconds` after the last call."""
     while True:
-        await run_in_threadpool(served.queue.write_due_labels)
-        await asyncio.sleep(_INTERVAL)
+        await run_in_threadpool(call)
+        await asyncio.sleep(seconds)

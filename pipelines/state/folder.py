@@ -17,6 +17,7 @@
 ``labelling.db``      labels with annotators and times; written only by `serve`
 ``serve.token``       token for `serve`
 ``serve.logins/``     sessions of `serve`, a file each
+``outage``            empty; exists while `serve` has reported the pipeline as down
 ``lock``              lock file of the running process, with its process id
 ====================  =====================================================================
 """
@@ -40,10 +41,13 @@ from streamboost.storage import write_bytes
 
 _log = logging.getLogger(__name__)
 
-__all__ = ["LOG", "State", "read_or_create_token"]
+__all__ = ["LOG", "OUTAGE", "State", "read_or_create_token"]
 
 LOG = "log.db"
 """Name of the log file in the state folder."""
+
+OUTAGE = "outage"
+"""Name of the file that exists while an outage of the pipeline is reported."""
 
 _MOMENT = 0.001
 _PATIENCE = 5.0

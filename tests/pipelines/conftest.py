@@ -33,6 +33,7 @@ from streamboost.pipelines.status.reader import StatusReader
 from streamboost.query.config import QueryConfig
 from tests.pipelines.command import Command
 from tests.pipelines.publishing import answer
+from tests.pipelines.receiving import Receiver
 from tests.pipelines.watching import committing
 
 
@@ -249,3 +250,9 @@ def made(tmp_path, kafka_servers):
     from tests.pipelines.operated import make  # only those who use Kafka load its client library
 
     return partial(make, tmp_path, kafka_servers)
+
+
+@pytest.fixture
+def receiver():
+    with closing(Receiver()) as receiver:
+        yield receiver

@@ -251,7 +251,7 @@ estimator = "sketch"        # or "gamble"
 #   [notify]
 #   url = "${NOTIFY_URL}"
 #   secret = "${NOTIFY_SECRET}"   # signs the messages; base64 of at least 24 bytes
-#   events = ["requests", "regression", "drift", "budget", "down"]
+#   events = ["requests", "regression", "drift", "budget", "down", "up"]
 #   every = 60.0                  # minimum number of seconds between two messages
 
 # With `streamboost label-studio`, annotators can answer in a project of Label Studio:

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from streamboost.pipelines.dashboard import charts, tables
 from streamboost.pipelines.dashboard.annotators import annotator_table
-from streamboost.pipelines.dashboard.status_line import FRESH, SILENT, SOON, STILL, pipeline_status
+from streamboost.pipelines.dashboard.status_line import FRESH, STILL, pipeline_status
 from streamboost.pipelines.dashboard.view import EvaluationData, StatusSnapshot, visible_snapshot
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.blind import BlindMode
 from streamboost.pipelines.status.formatting import time_text
+from streamboost.pipelines.status.liveness import SILENT, SOON
 from streamboost.pipelines.status.publisher import BEAT
 from streamboost.pipelines.status.reader import LabelledPrediction
 

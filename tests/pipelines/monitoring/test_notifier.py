@@ -5,9 +5,6 @@ import hashlib
 import hmac
 import json
 import logging
-import threading
-from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from waiting import until
@@ -25,54 +22,6 @@ from streamboost.pipelines.state.folder import State
 
 KEY = b"a key of thirty-two bytes at all"
 SECRET = f"whsec_{base64.b64encode(KEY).decode()}"
-
-
-class Receiver:
-    """An HTTP server that keeps the requests, and answers them with `statuses`, then with 200."""
-
-    def __init__(self):
-        self.requests, self.statuses, self.may_answer = [], [], threading.Event()
-        self.may_answer.set()
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                receiver.requests.append((self.path, headers, body))
-                receiver.may_answer.wait(60)
-                status = receiver.statuses.pop(0) if receiver.statuses else 200
-                self.send_response(status)
-                if status == 302:
-                    self.send_header("Location", "/elsewhere")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *args):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}/services/hidden?token=hunter2"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    @property
-    def messages(self):
-        return [json.loads(body) for _, _, body in self.requests]
-
-    def events(self, kind):
-        return [one for sent in self.messages for one in sent["events"] if one["type"] == kind]
-
-    def close(self):
-        self.may_answer.set()
-        self.server.shutdown()
-        self.server.server_close()
-
-
-@pytest.fixture
-def receiver():
-    with closing(Receiver()) as receiver:
-        yield receiver
 
 
 @pytest.fixture
@@ -162,7 +111,7 @@ def test_a_run_that_ends_with_an_error_is_notified_once(
     (event,) = receiver.events("down")
     assert "records.jsonl was truncated" in event["error"]
     (sent,) = receiver.messages
-    assert sent["text"].startswith("payments: the pipeline stopped: ")
+    assert sent["text"].startswith("payments: the pipeline is down: ")
     assert sent["sequence"] == 2
 
 
