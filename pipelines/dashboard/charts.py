@@ -43,7 +43,10 @@ Unit = Literal["percent", "count", "seconds"]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One curve of a chart, with a confidence band from `low` to `high` if these are given."""
+    """One curve of a chart, with a confidence band from `low` to `high` if these are given.
+
+    If `band_only` is true, the band is drawn without the curve.
+    """
 
     name: str
     values: Sequence[float | None]
@@ -52,6 +55,7 @@ class Series:
     high: Sequence[float | None] | None = None
     dash: Dash = "solid"
     stepped: bool = False
+    band_only: bool = False
 
     def without_values(self) -> "Series":
         """Return a copy of the curve without values."""
@@ -100,6 +104,7 @@ class Curves:
                 "dash": one.dash,
                 "stepped": one.stepped,
                 "band": one.low is not None,
+                "line": not one.band_only,
             }
             for one in self.series
         ]
@@ -145,7 +150,7 @@ def accuracy_curves(view: StatusSnapshot) -> Curves:
     lowest, highest = _lower_and_upper_bounds(anytime)
     series = (
         Series("unbiased", unbiased, "series-1", low, high),
-        Series("at all times", unbiased, "series-1", lowest, highest),
+        Series("at all times", unbiased, "series-1", lowest, highest, band_only=True),
         Series("naive", naive, "series-2", dash="dashed"),
         Series("baseline", repeated, "grey", dash="dotted"),
     )
@@ -271,9 +276,7 @@ def expert_weight_curves(view: StatusSnapshot) -> Curves:
     last = next(one for one in reversed(found) if one)
     first = max(last, key=lambda name: last[name])
     summary = f"{first} has the largest weight now: {percent_text(last[first])}."
-    return Curves(
-        summary, "percent", _point_times(view), series, _newest_event_groups(view), high=1.0
-    )
+    return Curves(summary, "percent", _point_times(view), series, _newest_event_groups(view))
 
 
 def _count_curves(

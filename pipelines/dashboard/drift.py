@@ -38,6 +38,9 @@ __all__ = [
 NAMED = 5
 """Maximum number of features named in a sentence."""
 
+LINKED = 8
+"""Maximum number of features with a link above the details of one, without the current one."""
+
 LITTLE = 0.05
 """Importance below which a feature matters little, or half of an equal share where that is less."""
 
@@ -126,7 +129,7 @@ def psi_text(psi: float) -> str:
 
 
 def largest_shift_text(view: StatusSnapshot) -> str:
-    """Describe the most important shift in detail, then say when other features shifted."""
+    """Describe the most important shift since the start: its feature, start and largest PSI."""
     known = [one for one in sort_features_by_shift(view, "peak") if one.get("peak") is not None]
     if not known:
         return "Shown once enough records have arrived to compare them."
@@ -138,25 +141,11 @@ def largest_shift_text(view: StatusSnapshot) -> str:
             f"No feature has ever counted as shifted ({SHIFTED} or more). The largest PSI since "
             f"the start: {most['name']}, {peak}."
         )
-    first, *others = ever
-    rank = "has the largest PSI"
-    if view.document("importances"):
-        rank = "ranks first by largest PSI times importance"
-    rank = f"{rank} of the {len(others) + 1} features that ever shifted"
-    rank = rank if others else "is the only feature that ever shifted"
-    now = "" if first.get("psi") is None else f"; the PSI is {psi_text(first['psi'])} now"
-    said = (
-        f"{first['name']} {rank}{_peak_psi_text(view, first)}. Its shift began "
-        f"{shift_start_text(view, first)}. Its largest PSI was {psi_text(first['peak'])}, at "
-        f"{time_text(first['peaked'])}{now}."
+    first = ever[0]
+    return (
+        f"{first['name']} shifted {shift_start_text(view, first)}; its largest PSI was "
+        f"{psi_text(first['peak'])}, at {time_text(first['peaked'])}."
     )
-    rest = [
-        f"{one['name']} {shift_start_text(view, one)}{_peak_psi_text(view, one)}"
-        for one in others[:NAMED]
-    ]
-    if len(others) > NAMED:
-        rest.append(f"{len(others) - NAMED} more")
-    return f"{said} Starts of the other shifts: {'; '.join(rest)}." if rest else said
 
 
 def find_shifted_feature(view: StatusSnapshot, feature: str) -> Mapping[str, Any] | None:
@@ -173,16 +162,6 @@ def shift_start_text(view: StatusSnapshot, feature: Mapping[str, Any]) -> str:
     if view.document("workers"):  # the learner sees only the requested records
         return f"at about {time_text(time)}"
     return f"after about {records:,} records, at {time_text(time)}"
-
-
-def _peak_psi_text(view: StatusSnapshot, feature: Mapping[str, Any]) -> str:
-    """Describe a feature's largest PSI and its importance in the committee."""
-    shares: Mapping[str, float] = view.document("importances")
-    if not shares:
-        return ""
-    little = ", which is low" * _has_low_importance(view, feature["name"])
-    share = percent_text(shares.get(feature["name"], 0.0))
-    return f" (largest PSI {psi_text(feature['peak'])}, importance {share}{little})"
 
 
 ABOUT_SHIFTS = (
@@ -207,9 +186,9 @@ def show_features(
         Tag("p", "Shown once records have arrived.", "summary empty")
         return
     name = chosen_feature if chosen_feature in names else names[0]
+    _add_feature_links(view, names, name)
     with Tag("section", classes="panel whole", aria_labelledby="one-title", id="one"):
         Tag("h2", name, id="one-title")
-        show_summary_and_table(distribution_table(view, name))
         curves = psi_curves(view, name)
         Tag("p", curves.summary, "summary" if curves.times else "summary empty")
         if (one := find_shifted_feature(view, name)) and (
@@ -218,6 +197,26 @@ def show_features(
             Tag("p", said, "summary")
         if curves.times:
             Chart().show_curves(f"PSI of {name}", curves)
+        show_summary_and_table(distribution_table(view, name))
+
+
+def _add_feature_links(view: StatusSnapshot, names: Sequence[str], current_name: str) -> None:
+    """Add links to the first of the features `names`, the current one, and the table of all."""
+    pipeline = view.document("pipeline").get("name")
+    with Tag("ul", classes="filters", aria_label="Features"):
+        for name in dict.fromkeys((*names[:LINKED], current_name)):
+            current = {"aria_current": "page"} if name == current_name else {}
+            with (
+                Tag("li"),
+                Tag("a", href=page_address("/features", pipeline, feature=name), **current),
+            ):
+                Tag("bdi", name)
+        with Tag("li"):
+            Tag(
+                "a",
+                f"All {count_text(len(names), 'feature')}",
+                href=page_address("/drift", pipeline),
+            )
 
 
 def _compared_samples_text(view: StatusSnapshot) -> str:
@@ -261,10 +260,8 @@ def feature_drift_table(view: StatusSnapshot) -> Table:
         Column("From record"),
         Column("Detected at"),
         Column("Importance"),
-        Column("Mean"),
-        Column("Reference mean"),
-        Column("Missing"),
-        Column("Missing in reference"),
+        Column("Mean (reference)"),
+        Column("Missing (reference)"),
     ]
     if not any(one.get(key) is not None for one in found for key in ("psi", "peak")):
         return Table("Feature drift", columns, [], "Shown once enough records have arrived.")
@@ -273,17 +270,17 @@ def feature_drift_table(view: StatusSnapshot) -> Table:
         [
             _feature_link_cell(view, one),
             _psi_cell(one.get("psi")),
-            _psi_cell(one.get("peak")),
+            NOTHING if one.get("peak") is None else psi_text(one["peak"]),
             *_first_shift_texts(view, one),
             Cell(
                 percent_text(shares.get(one["name"], 0.0) if shares else None),
                 bar=shares.get(one["name"], 0.0) / most,
                 colour="series-1",
             ),
-            number_text(one.get("mean")),
-            number_text(one.get("mean_reference")),
-            percent_text(one.get("missing")),
-            percent_text(one.get("missing_reference")),
+            *(
+                f"{text(one.get(key))} ({text(one.get(f'{key}_reference'))})"
+                for key, text in (("mean", number_text), ("missing", percent_text))
+            ),
         ]
         for one in found
     ]

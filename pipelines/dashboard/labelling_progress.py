@@ -80,7 +80,7 @@ class AccuracyGainTracker:
 
 
 def training_text(view: StatusSnapshot) -> str:
-    """Describe the number of labels since the newest version, and usually between two versions.
+    """Describe the number of labels since the newest version, and usually until the next one.
 
     Returns an empty text if training is paused, or if there were too few versions (`FEWEST`).
     """
@@ -94,9 +94,10 @@ def training_text(view: StatusSnapshot) -> str:
     if len(gaps) < FEWEST or view.document("learner").get("paused"):
         return ""
     version, answered = counts[-1]
-    since = count_text(answered - began[-1], "label")
-    usual = count_text(round(median(gaps)), "label")
-    return f"{since} since version {version} · a new version after about {usual}"
+    since = answered - began[-1]
+    left = round(median(gaps)) - since
+    due = f"after about {left:,} more" if left > 0 else "is due"
+    return f"{count_text(since, 'label')} since version {version} · next version {due}"
 
 
 def learned_version_text(batch_time_ms: int, marks: Sequence[Status]) -> str:

@@ -23,10 +23,13 @@ def forecast_lines(
 
     `report` is the report of the sliding window, for the most frequent error.
     """
+    if not forecast and (names := (report or {}).get("left_out")):
+        yield f"No forecast while the labels of {', '.join(names)} are left out of the accuracy."
+        return
     if not forecast:
         share = f"at least one for every {MOST_RECORDS_PER_LABEL} records"
         yield f"No forecast yet: it needs {FEWEST_LABELS} labels, and {share}."
-        yield "Recorded predictions have none, nor has a stream while an annotator is left out."
+        yield "Recorded predictions have none."
         return
     if not forecast["steps"]:
         n = count_text(forecast["n_missing_labels"], "more label")

@@ -62,8 +62,8 @@ function curve(series, at, rows, colour) {
     showAllSymbol: true,
     symbolSize: 5,
     step: series.stepped ? "end" : false,
-    lineStyle: { width: 2, type: series.dash, color: colour },
-    itemStyle: { color: colour },
+    lineStyle: { width: series.line ? 2 : 0, type: series.dash, color: colour },
+    itemStyle: { color: colour, opacity: series.line ? 1 : 0.3 },
     emphasis: { disabled: true },
     z: 2,
   };
@@ -159,13 +159,15 @@ function options(frame, rows, marks, ends, colour, width) {
     series.push(group.ticks ? ticks(group, frame.low ?? 0, colour(group.colour)) : lines(group, colour(group.colour)));
   }
   const named = [...frame.series, ...marks].map((one) => one.name);
+  // The legend shows a band without a curve as an area.
+  const icons = new Map(frame.series.map((one) => [one.name, one.line ? "inherit" : "rect"]));
   return {
     animation: false,
     textStyle: text,
     grid: { left: 4, right: 30, top: named.length > 1 ? 12 + 22 * linesOf(named, width) : 12, bottom: 4, containLabel: true },
     legend: {
       show: named.length > 1,
-      data: named,
+      data: named.map((name) => ({ name, icon: icons.get(name) ?? "inherit" })),
       top: 0,
       left: 0,
       width,

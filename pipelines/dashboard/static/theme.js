@@ -28,7 +28,7 @@ export default {
     const names = Object.keys(VALUES).map((name) =>
       Vue.h("option", { value: name, selected: name === this.value }, name),
     );
-    return Vue.h("label", { class: "theme" }, [
+    return Vue.h("label", { class: "theme", title: "Theme" }, [
       Vue.h("span", { class: "sr-only" }, "Theme"),
       Vue.h("select", { onChange: choose }, names),
     ]);

@@ -77,7 +77,11 @@ def test_the_labels_until_the_next_version_are_those_of_the_versions_before():
     counts = [(1, 0), (1, 15), (2, 20), (3, 40), (3, 55), (4, 60), (5, 85), (5, 92)]
     points = [{"version": version, "answered": answered} for version, answered in counts]
     said = training_text(StatusSnapshot(points=points))
-    assert said == "7 labels since version 5 · a new version after about 20 labels"
+    assert said == "7 labels since version 5 · next version after about 13 more"
+    late = [*points, {"version": 5, "answered": 110}]
+    assert training_text(StatusSnapshot(points=late)) == (
+        "25 labels since version 5 · next version is due"
+    )
     assert training_text(StatusSnapshot(points=points[:5])) == "", "too few versions"
     paused = StatusSnapshot(points=points, documents={"learner": {"paused": True}})
     assert training_text(paused) == ""

@@ -54,6 +54,9 @@ def test_lines_give_gains_targets_the_ceiling_and_the_most_frequent_error():
 def test_lines_say_why_there_is_no_forecast():
     few, _ = forecast_lines({})
     assert few == "No forecast yet: it needs 300 labels, and at least one for every 15 records."
+    assert list(forecast_lines({}, {"left_out": ["eve"]})) == [
+        "No forecast while the labels of eve are left out of the accuracy."
+    ]
     (wide,) = forecast_lines(FORECAST | {"steps": [], "targets": [], "n_missing_labels": 400})
     assert wide == "Inconclusive: about 400 more labels are needed for a forecast."
 

@@ -147,13 +147,44 @@ def assert_accessible(page):
     assert found.violations_count == 0, found.generate_report()
 
 
+LAYOUT_FAULTS = """wide => {
+  const found = [], width = document.documentElement.clientWidth;
+  const add = (fault, one) => found.push(`${fault}: ${one.textContent.slice(0, 60)}`);
+  // An element of one pixel is for screen readers.
+  const isShown = one => one.checkVisibility() && one.offsetWidth > 1 && !one.closest(".skip");
+  const isBroken = text => {
+    const range = document.createRange();
+    range.selectNodeContents(text);
+    return /^[-+]?[0-9.,]+$/.test(text.data) && range.getClientRects().length > 1;
+  };
+  if (document.documentElement.scrollWidth > width) found.push("the page scrolls sideways");
+  for (const one of document.querySelectorAll("main *, .content *, .top *")) {
+    const style = getComputedStyle(one);
+    if (!isShown(one)) continue;
+    const texts = [...one.childNodes].filter(node => node.nodeType === 3 && node.data.trim());
+    const isCut = style.overflowX === "hidden" && one.scrollWidth > one.clientWidth + 1;
+    if (texts.length && isCut && style.textOverflow !== "ellipsis") add("cut text", one);
+    if (texts.some(isBroken)) add("broken number", one);
+    if (one.matches(".scroll") && width >= wide && one.scrollWidth > one.clientWidth + 1)
+      add("cut table", one);
+  }
+  for (const one of document.querySelectorAll("details.info")) {
+    one.open = true;
+    const { left, right } = one.querySelector("p").getBoundingClientRect();
+    if (left < 0 || right > width) add("explanation beyond the edge", one);
+    one.open = false;
+  }
+  return found;
+}"""
+
+
 def assert_fits(page, name):
     """Look at a page from wide to a phone; nobody waits for pictures that nobody asked for."""
-    for width in (1280, 768, 390):
+    for width in (1920, 1440, 1280, 768, 390):
         page.set_viewport_size({"width": width, "height": 844})
         # Not `evaluate`, which fails where a page that was too busy for its server is loaded again.
-        found = page.wait_for_function("document.documentElement.scrollWidth").json_value()
-        assert found <= width, name
+        found = page.wait_for_function(LAYOUT_FAULTS, arg=1440).json_value()
+        assert not found, f"{name} at {width} px: {found}"
         if folder := os.environ.get("STREAMBOOST_SCREENSHOTS"):
             page.screenshot(path=Path(folder) / f"{name}-{width}.png", full_page=True)
 

@@ -120,7 +120,7 @@ def pausable(job):
 
 
 def test_the_line_of_a_paused_pipeline_leads_to_where_it_is_resumed(pausable, visit):
-    page = visit(DASHBOARD, "bob")
+    page = visit(QUALITY, "bob")
     line = page.locator(".state")
     assert_says(line, RUNNING)
     queue_command(pausable.config.state, Command("pause"))
