@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from streamboost.evaluation.learning_curve import FEWEST_LABELS, MOST_RECORDS_PER_LABEL
+from streamboost.evaluation.learning_curve import FEWEST_LABELS, MOST_RECORDS_PER_LABEL, STEPS
 from streamboost.pipelines.status.formatting import (
     count_text,
     estimate_text,
@@ -24,7 +24,9 @@ def forecast_lines(
     `report` is the report of the sliding window, for the most frequent error.
     """
     if not forecast and (names := (report or {}).get("left_out")):
-        yield f"No forecast while the labels of {', '.join(names)} are left out of the accuracy."
+        named = ", ".join(names)
+        yield f"No forecast while the labels of {named} are left out of the accuracy."
+        yield "They disagree with the predictions more often than the others'."
         return
     if not forecast:
         share = f"at least one for every {MOST_RECORDS_PER_LABEL} records"
@@ -45,10 +47,14 @@ def target_lines(
     report: Mapping[str, Any] | None = None,
     seconds_per_label: float | None = None,
 ) -> Iterator[str]:
-    """Yield sentences about the next round accuracies, and when more labels reach them.
+    """Yield sentences about missing steps, and when more labels reach the next round accuracies.
 
     With `seconds_per_label`, the duration is given in days, else in records, at the present budget.
     """
+    shown = {one["labels"] for one in forecast["steps"]}
+    for n in [n for n in STEPS if shown and n not in shown]:
+        missing = "inconclusive" if n <= forecast["labels"] else f"shown from {n:,} labels on"
+        yield f"{count_text(n, 'more label')}: {missing}."
     targets = [one for one in forecast["targets"] if one["labels"] is not None]
     for one in targets:
         labels = one["labels"]
@@ -62,7 +68,10 @@ def target_lines(
             f"{percent_text(one['accuracy'])} is reached after about {_round(labels):,} more "
             f"labels ({span}), in {cost}."
         )
-    if len(targets) < len(forecast["targets"]):
+    missed = [one["accuracy"] for one in forecast["targets"] if one["labels"] is None]
+    if missed:
+        if missed[0] <= forecast["ceiling"]:
+            yield f"{percent_text(missed[0])} is uncertain even with ten times the labels."
         ceiling = percent_text(forecast["ceiling"])
         yield f"More labels will probably not raise the accuracy above {ceiling}."
         if error := _most_frequent_error(report or {}):

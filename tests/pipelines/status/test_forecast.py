@@ -44,6 +44,7 @@ REPORT = {
 def test_lines_give_gains_targets_the_ceiling_and_the_most_frequent_error():
     assert list(forecast_lines(FORECAST, REPORT)) == [
         "200 more labels: 1.5 points better, 0.4 to 2.6; accuracy 91.5 % (89.0 to 93.0).",
+        "1,000 more labels: inconclusive.",
         "95.0 % is reached after about 1,900 more labels (1,200 or more), in 19,000 records.",
         "More labels will probably not raise the accuracy above 96.4 %.",
         "The most frequent error: b predicted as a (90% of the errors).",
@@ -55,7 +56,8 @@ def test_lines_say_why_there_is_no_forecast():
     few, _ = forecast_lines({})
     assert few == "No forecast yet: it needs 300 labels, and at least one for every 15 records."
     assert list(forecast_lines({}, {"left_out": ["eve"]})) == [
-        "No forecast while the labels of eve are left out of the accuracy."
+        "No forecast while the labels of eve are left out of the accuracy.",
+        "They disagree with the predictions more often than the others'.",
     ]
     (wide,) = forecast_lines(FORECAST | {"steps": [], "targets": [], "n_missing_labels": 400})
     assert wide == "Inconclusive: about 400 more labels are needed for a forecast."
@@ -69,8 +71,16 @@ def test_predictions_of_another_system_have_no_forecast():
     assert Pipeline.forecast(other) == {}
 
 
+def test_lines_name_missing_steps_and_accuracies_below_the_ceiling_that_are_not_reached():
+    few = FORECAST | {"labels": 500, "targets": FORECAST["targets"][1:], "ceiling": 0.986}
+    first, second, third, _ = target_lines(few, REPORT)
+    assert first == "1,000 more labels: shown from 1,000 labels on."
+    assert second == "98.0 % is uncertain even with ten times the labels."
+    assert third == "More labels will probably not raise the accuracy above 98.6 %."
+
+
 def test_duration_is_in_days_if_labels_have_a_rate():
-    first, *_ = target_lines(FORECAST, REPORT, seconds_per_label=497.0)
+    _, first, *_ = target_lines(FORECAST, REPORT, seconds_per_label=497.0)
     assert first.endswith("in 11.0 days.")
 
 
