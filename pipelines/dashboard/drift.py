@@ -69,6 +69,8 @@ def drift_tile_texts(view: StatusSnapshot) -> tuple[str, str]:
     """Return the number of shifted features, and the feature with the largest PSI, as texts."""
     names, known = shifted_features(view), view.document("features").get("features") or ()
     known = [one for one in known if one.get("psi") is not None]
+    if names and not known:
+        return number_text(len(names)), "shifted in the previous run"
     if not known or not (names or has_enough_records(view)):
         return NOTHING, "too few records"
     most = max(known, key=lambda one: float(one["psi"]))

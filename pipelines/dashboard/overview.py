@@ -338,12 +338,23 @@ class NextStepsPanel:
                 Tag("li", "None: the pipeline is well, and no request is open.", "cause")
 
 
+_DOWN = {
+    "Unresponsive": "Check the process",
+    "Stopped": "Start the pipeline",
+    "Not started": "Start the pipeline",
+}
+"""Action for each status of a pipeline that does not run."""
+
+
 def next_steps(view: StatusSnapshot, status: PipelineStatus) -> list[Notice]:
     """Return the actions that the pipeline needs: from the status line, then from its counts."""
     name, steps = view.document("pipeline").get("name"), list(status.notices)
     if status.error is not None:
         link = page_address("/operations", name)
         steps.insert(0, Notice("Error", status.error, link, "Fix the error"))
+    elif action := _DOWN.get(status.word):
+        link = page_address("/operations", name)
+        steps.insert(0, Notice(status.word, status.parts[0], link, action))
     if n := view.n_open_requests:
         reason = f"{count_text(n, 'request')} {'waits' if n == 1 else 'wait'} for a label"
         steps.append(Notice("Labels", reason, page_address("/label", name), "Label records"))

@@ -1,5 +1,7 @@
 """Tiles, next steps and addresses of the overview."""
 
+import pytest
+
 from streamboost.pipelines.dashboard.layout import PARTS
 from streamboost.pipelines.dashboard.overview import (
     MOST_STEPS,
@@ -69,6 +71,22 @@ def test_next_steps_begin_with_the_error_and_end_with_the_class_of_the_lowest_re
         "1 message could not be used",
     ]
     assert next_steps(StatusSnapshot(), PipelineStatus("OK", "good")) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "action"),
+    [
+        ("Unresponsive", "Check the process"),
+        ("Stopped", "Start the pipeline"),
+        ("Not started", "Start the pipeline"),
+    ],
+)
+def test_next_steps_of_a_pipeline_that_does_not_run_begin_with_its_process(word, action):
+    view = StatusSnapshot(documents={"pipeline": {"name": "p"}, "join": {"open_requests": 2}})
+    first, second = next_steps(view, PipelineStatus(word, "grey", ("the reason", "more")))
+    assert (first.action, first.text) == (action, "the reason")
+    assert first.link == "/operations?pipeline=p"
+    assert second.action == "Label records"
 
 
 def test_of_many_next_steps_the_most_urgent_are_shown():

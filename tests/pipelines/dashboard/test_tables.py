@@ -71,6 +71,12 @@ def test_features_that_moved_come_first_and_are_counted():
     assert table.summary == "moved has shifted."
 
 
+def test_tile_counts_the_shifted_features_of_the_previous_run_before_there_is_a_psi():
+    given = [{"name": name, "psi": None, "shifted": name == "hue"} for name in ("hue", "row")]
+    view = seen(features={"features": given, "records": 10})
+    assert drift.drift_tile_texts(view) == ("1", "shifted in the previous run")
+
+
 def test_features_that_hardly_moved_keep_their_places():
     indexes = ({"b": 0.03, "a": 0.02, "c": 0.12}, {"a": 0.04, "b": 0.01, "c": 0.11})
     orders = []
