@@ -313,7 +313,6 @@ def update_fixed_share_weights(
     young_probabilities,
     true_class,
     shared_weight,
-    stack_share,
     exponent,
     min_likelihood,
     min_probability,
@@ -322,7 +321,7 @@ def update_fixed_share_weights(
     """Update the mixture weights of the stack and of young committees with a labelled record.
 
     This is the fixed-share algorithm (Herbster and Warmuth, 1998, section 5). First a share of all
-    weights is redistributed: a part goes to the stack, and the rest evenly to all others. Then each
+    weights is redistributed: half goes to the stack, and half evenly to all others. Then each
     weight is multiplied by a power of the probability of the true class.
 
     Parameters
@@ -333,9 +332,9 @@ def update_fixed_share_weights(
         float64 (M, K), the probabilities of each of M >= 1 young committees.
     true_class
         Index of the record's class; K or more if the class is new.
-    shared_weight, stack_share, exponent
-        The share of all weights that is redistributed, the part of it that goes to the stack, and
-        the exponent of the probability of the true class.
+    shared_weight, exponent
+        The share of all weights that is redistributed, and the exponent of the probability of the
+        true class.
     min_likelihood, min_probability
         Lower bounds of the probability of the true class, and of the probabilities in the geometric
         mean of a committee with the stack.
@@ -344,10 +343,11 @@ def update_fixed_share_weights(
         each committee with the stack.
     """
     n_young, n_classes = young_probabilities.shape
-    weights[0] = (1.0 - shared_weight) * weights[0] + stack_share * shared_weight
-    for_each = (1.0 - stack_share) * shared_weight / (2 * n_young)
+    weights[0] = (1.0 - shared_weight) * weights[0] + 0.5 * shared_weight
     for m in range(2 * n_young):
-        weights[1 + m] = (1.0 - shared_weight) * weights[1 + m] + for_each
+        weights[1 + m] = (1.0 - shared_weight) * weights[1 + m] + 0.5 * shared_weight / (
+            2 * n_young
+        )
     likelihood = min_likelihood
     if true_class < n_classes:
         likelihood = max(

@@ -36,10 +36,9 @@ _FIRST = 6
 """Least number of labels for the first training of a recent committee."""
 
 _SHARE = 0.04
-_STACK_SHARE = 0.3
 _RATE = 0.6
-_LEAST_LIKELIHOOD = 0.05
-"""Fixed share: redistributed share, the stack's part of it, exponent and bound of likelihoods."""
+_LEAST_LIKELIHOOD = 0.02
+"""Fixed share: redistributed share, exponent of the likelihood, its lower bound."""
 
 _FLOOR = 0.003
 """Lower bound of probabilities in the mixture."""
@@ -89,7 +88,7 @@ class RecentCommittees:
     A committee is created every few labels, and others are removed so that about two are left for
     each doubling of the age (follow the leading history, Hazan and Seshadhri, 2009). Each label
     first updates the weights, from the predictions of all committees, by fixed share (Herbster and
-    Warmuth, 1998). Then committees may learn the label. 30 % of the shared weight returns to the
+    Warmuth, 1998). Then committees may learn the label. Half of the shared weight returns to the
     stack. So committees of few labels gain weight only while they predict better.
 
     Attributes
@@ -183,7 +182,7 @@ class RecentCommittees:
         trained, n_classes = self.trained_committees, len(stack_probabilities)
         young = np.empty((len(trained), 1, n_classes))
         self._write_probabilities(trained, row[None], young)
-        law = _SHARE, _STACK_SHARE, _RATE, _LEAST_LIKELIHOOD, _FLOOR
+        law = _SHARE, _RATE, _LEAST_LIKELIHOOD, _FLOOR
         stacking_kernels().update_fixed_share_weights(
             stack_probabilities, young.reshape(len(trained), -1), class_index, *law, self.weights
         )

@@ -98,10 +98,10 @@ def test_a_young_committee_is_shrunk_to_the_class_shares():
 def test_weights_are_shared_and_then_follow_the_likelihood():
     own, young = np.array([0.7, 0.3]), np.array([[0.2, 0.8]])
     weights = np.array([1.0, 0.0, 0.0])
-    update_fixed_share_weights(own, young, 1, 0.1, 0.3, 0.5, 0.02, 0.003, weights)
+    update_fixed_share_weights(own, young, 1, 0.1, 0.5, 0.02, 0.003, weights)
     both = np.sqrt((own + 1e-4) * young[0])
     likelihoods = np.array([(0.3 + 1e-4) / (1 + 2e-4), 0.8, (both / both.sum())[1]])
-    shared = np.array([0.9 + 0.03, 0.035, 0.035])  # 0.3 to the stack, 0.7 to the others
+    shared = np.array([0.9 + 0.05, 0.025, 0.025])  # a half to the stack, a half to the others
     expected = shared * np.sqrt(likelihoods)
     np.testing.assert_allclose(weights, expected / expected.sum(), rtol=1e-6)
 
@@ -109,6 +109,6 @@ def test_weights_are_shared_and_then_follow_the_likelihood():
 def test_a_new_class_is_equally_unlikely_for_all():
     weights = np.array([0.5, 0.3, 0.2])
     update_fixed_share_weights(
-        np.array([0.9, 0.1]), np.array([[0.5, 0.5]]), 2, 0.0, 0.3, 0.5, 0.02, 0.003, weights
+        np.array([0.9, 0.1]), np.array([[0.5, 0.5]]), 2, 0.0, 0.5, 0.02, 0.003, weights
     )
     np.testing.assert_allclose(weights, [0.5, 0.3, 0.2])
