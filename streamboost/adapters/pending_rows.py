@@ -1,6 +1,7 @@
 """Pending rows: feature rows of predicted records, until their labels arrive."""
 
 import marshal
+from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
@@ -11,15 +12,11 @@ from streamboost.features.layout import Values
 
 __all__ = ["PendingRows"]
 
-_FEW = 32
-"""Up to this number of floats are a dictionary key; more values are replaced by a digest."""
+_SHORT = 320
+"""Up to this number of bytes, written values are a dictionary key; others are digested."""
 
 _BY_VALUE = 2
 """The newest marshal format that writes equal values equally, regardless of references."""
-
-_FLOATS = {float}
-
-_Key = bytes | Values
 
 
 class PendingRows:
@@ -38,11 +35,12 @@ class PendingRows:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._rows: dict[_Key, list[tuple[np.ndarray, str]]] = {}
+        # A dictionary would search for its first key among the entries that were removed.
+        self._rows: OrderedDict[bytes, list[tuple[np.ndarray, str]]] = OrderedDict()
         self._count = 0
         self._total = 0
         # Keys, ids and outputs of the last `put`.
-        self._newest: tuple[list[_Key], list[str], set[str]] = [], [], set()
+        self._newest: tuple[list[bytes], list[str], set[str]] = [], [], set()
 
     def __len__(self) -> int:
         return self._count
@@ -62,7 +60,7 @@ class PendingRows:
         self._newest = keys, ids, {output}
         return ids
 
-    def _store_row(self, key: _Key, row: np.ndarray) -> str:
+    def _store_row(self, key: bytes, row: np.ndarray) -> str:
         self._total += 1
         id = str(self._total)
         self._rows.setdefault(key, []).append((row, id))
@@ -79,7 +77,7 @@ class PendingRows:
         self._newest = [], [], set()
         return self._pop_oldest_row(_lookup_key(field_values))
 
-    def _pop_oldest_row(self, key: _Key) -> tuple[np.ndarray | None, str]:
+    def _pop_oldest_row(self, key: bytes) -> tuple[np.ndarray | None, str]:
         """Remove and return the oldest feature row and id under `key`; None and "" if absent."""
         equal = self._rows.get(key)  # one lookup: the hash covers all values
         if equal is None:
@@ -90,25 +88,21 @@ class PendingRows:
         return equal.pop(0)
 
 
-def _lookup_key(values: Values) -> _Key:
-    """Return a hashable key for a record's values; missing values at the end do not matter.
+def _lookup_key(values: Values) -> bytes:
+    """Return a record's values as bytes, or if they are long, their digest.
 
-    Up to 32 floats are their own key; other values are replaced by a digest.
+    Missing values at the end do not matter.
     """
     n = len(values)
     while n and values[n - 1] is None:
         n -= 1
     if n < len(values):
         values = values[:n]
-    if n <= _FEW and {*map(type, values)} == _FLOATS:
-        total = sum(values)
-        if total == total:  # no NaN, which equals nothing
-            return values
     try:
         written = marshal.dumps(values, _BY_VALUE)
     except ValueError:  # an object, or lists in lists
         written = "\0".join(map(_unabbreviated_repr, values)).encode()
-    return blake2b(written, digest_size=16).digest()
+    return written if len(written) <= _SHORT else blake2b(written, digest_size=16).digest()
 
 
 def _unabbreviated_repr(value: Any) -> str:

@@ -16,7 +16,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 _NAN = float("nan")
 _WRITTEN = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _NOT_A_NUMBER = re.compile(r"[-+]?nan", re.IGNORECASE)
-_FLOATS = {float}
+_NUMBERS = {float, int}
 
 
 def as_number(value: Any) -> float | None:
@@ -102,9 +102,9 @@ def _contains_text(rows: Sequence[Sequence[Any]]) -> bool:
 
 
 def _are_float32(row: Sequence[Any]) -> bool:
-    """Return True if all values in `row` are floats in the range of float32.
+    """Return True if all values in `row` are floats or whole numbers in the range of float32.
 
     The check is fast, but also False if the first value is NaN. If it is False, the caller converts
     the values with numpy.
     """
-    return {*map(type, row)} == _FLOATS and min(row) >= -_LARGEST and max(row) <= _LARGEST
+    return {*map(type, row)} <= _NUMBERS and min(row) >= -_LARGEST and max(row) <= _LARGEST

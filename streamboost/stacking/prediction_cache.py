@@ -2,8 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from itertools import groupby, islice, repeat
-from operator import itemgetter
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,28 +38,21 @@ class CachedPrediction(NamedTuple):
         return cls(newest_class, scored.experts[:, 0].astype(np.float32), scored.known)
 
 
-class _Batch:
-    """Newest class, shape and known classes of records cached together; compared by identity."""
+_Entry = tuple[int, np.ndarray, tuple[int, ...], bytes]
+"""Newest class, known classes, and shape and bytes of the log probabilities of a record.
 
-    __slots__ = ("known", "newest_class", "shape")
-
-    def __init__(self, newest_class: int, shape: tuple[int, ...], known: np.ndarray) -> None:
-        self.newest_class, self.shape, self.known = newest_class, shape, known
-
-    def matches(self, other: "_Batch") -> bool:
-        """Return whether `other` has the same newest label and the same classes."""
-        return self.newest_class == other.newest_class and np.array_equal(self.known, other.known)
+Python's garbage collector does not track such a tuple, so that entries do not slow it down.
+"""
 
 
 class PredictionCache:
     """Cache of the experts' predictions by record id.
 
-    An entry refers to its batch and has a copy of its own predictions, so that the arrays of the
-    batch can be freed.
+    An entry has a copy of its own predictions, so that the arrays of its batch can be freed.
     """
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[str, tuple[_Batch, bytes]] = OrderedDict()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._bytes = 0
         self._newest: tuple[str, int, Scored] | None = None
 
@@ -85,8 +77,8 @@ class PredictionCache:
     def put(self, id: str, prediction: CachedPrediction) -> None:
         """Cache `prediction` for the record `id`, in place of an older one."""
         self._store_newest_record()
-        batch = _Batch(prediction.newest_class, prediction.logs.shape, prediction.known)
-        self._insert_entries({id: (batch, prediction.logs.tobytes())})
+        newest_class, logs, known = prediction
+        self._insert_entries({id: (newest_class, known, logs.shape, logs.tobytes())})
 
     def put_all(self, ids: Sequence[str], newest_class: int, scored: Scored) -> None:
         """Cache the predictions for the records in `scored` by their `ids`.
@@ -97,18 +89,25 @@ class PredictionCache:
         assert scored.experts is not None
         assert scored.known is not None
         logs = scored.experts.transpose(1, 0, 2).astype(np.float32, order="C")
-        batch = _Batch(newest_class, logs.shape[1:], scored.known)
-        own = _split_bytes(logs.tobytes(), len(logs))
-        self._insert_entries(dict(zip(ids, zip(repeat(batch), own, strict=False), strict=False)))
+        self._insert_batch(ids, newest_class, scored.known, logs)
 
-    def _insert_entries(self, entries: dict[str, tuple[_Batch, bytes]]) -> None:
-        for id in entries.keys() & self._entries.keys():
-            self.pop(id)
+    def _insert_batch(
+        self, ids: Sequence[str], newest_class: int, known: np.ndarray, logs: np.ndarray
+    ) -> None:
+        """Insert an entry for each of the `ids` (n,), with `logs` float32 (n, E, K), C-order."""
+        own = _split_bytes(logs.tobytes(), len(logs))
+        same = repeat(newest_class), repeat(known), repeat(logs.shape[1:])
+        self._insert_entries(dict(zip(ids, zip(*same, own, strict=False), strict=False)))
+
+    def _insert_entries(self, entries: dict[str, _Entry]) -> None:
+        if not entries.keys().isdisjoint(self._entries.keys()):
+            for id in entries:
+                self.pop(id)
         self._entries.update(entries)
         if entries:  # all entries of a batch have the same size
-            self._bytes += len(entries) * len(next(iter(entries.values()))[1])
+            self._bytes += len(entries) * len(next(iter(entries.values()))[-1])
         while len(self._entries) > _MOST or self._bytes > _MOST_BYTES:
-            _, (_, oldest) = self._entries.popitem(last=False)
+            _, (*_, oldest) = self._entries.popitem(last=False)
             self._bytes -= len(oldest)
 
     def pop(self, id: str) -> CachedPrediction | None:
@@ -119,14 +118,11 @@ class PredictionCache:
         found = self._entries.pop(id, None)
         if found is None:
             return None
-        batch, logs = found
+        newest_class, known, shape, logs = found
         self._bytes -= len(logs)
         # A copy, because kernels are compiled for writable arrays.
-        return CachedPrediction(
-            batch.newest_class,
-            np.frombuffer(logs, np.float32).reshape(batch.shape).copy(),
-            batch.known,
-        )
+        own = np.frombuffer(logs, np.float32).reshape(shape).copy()
+        return CachedPrediction(newest_class, own, known)
 
     def state(self) -> tuple[list[Any], Arrays]:
         """Return the complete state for `resume`: JSON values, and arrays by name.
@@ -134,17 +130,16 @@ class PredictionCache:
         Consecutive records with the same newest known label and classes are stored as one group.
         """
         self._store_newest_record()
-        groups: list[tuple[list[str], _Batch]] = []
-        ids = iter(self._entries)
-        for batch, records in groupby(self._entries.values(), key=itemgetter(0)):
-            if not groups or not groups[-1][1].matches(batch):
-                groups.append(([], batch))
-            groups[-1][0].extend(islice(ids, len(list(records))))
+        groups: list[tuple[list[str], _Entry]] = []
+        for id, entry in self._entries.items():
+            if not groups or not _have_same_context(groups[-1][1], entry):
+                groups.append(([], entry))
+            groups[-1][0].append(id)
         about = [
-            (ids, one.newest_class, one.shape, np.flatnonzero(~one.known).tolist())
-            for ids, one in groups
+            (ids, newest_class, shape, np.flatnonzero(~known).tolist())
+            for ids, (newest_class, known, shape, _) in groups
         ]
-        logs = b"".join([logs for _, logs in self._entries.values()])
+        logs = b"".join([logs for *_, logs in self._entries.values()])
         return about, {"logs": np.frombuffer(logs, dtype=np.float32)}
 
     def resume(self, about: list[Any], arrays: Arrays) -> None:
@@ -154,10 +149,14 @@ class PredictionCache:
             known = np.ones(shape[1], dtype=bool)
             known[unknown] = False
             end = start + len(ids) * shape[0] * shape[1]
-            own = _split_bytes(arrays["logs"][start:end].astype(np.float32).tobytes(), len(ids))
-            batch = _Batch(newest_class, tuple(shape), known)
-            self._insert_entries(dict(zip(ids, zip(repeat(batch), own, strict=False), strict=True)))
+            logs = arrays["logs"][start:end].astype(np.float32).reshape(len(ids), *shape)
+            self._insert_batch(ids, newest_class, known, logs)
             start = end
+
+
+def _have_same_context(one: _Entry, other: _Entry) -> bool:
+    """Return whether two entries have the same newest label and the same classes."""
+    return one[0] == other[0] and (one[1] is other[1] or np.array_equal(one[1], other[1]))
 
 
 def _split_bytes(data: bytes, n: int) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import takewhile
 from math import log
 from typing import Any
 
@@ -174,8 +175,9 @@ class ClassRunFilter:
         for position, id in enumerate(ids, start=first):
             self._ids.pop(id, None)
             self._ids[id] = position
-        while self._ids and next(iter(self._ids.values())) < self._n_records - _SIZE:
-            del self._ids[next(iter(self._ids))]
+        oldest = self._n_records - _SIZE
+        for id in [id for id, _ in takewhile(lambda one: one[1] < oldest, self._ids.items())]:
+            del self._ids[id]
 
     def learn(self, id: str, class_index: int) -> None:
         """Learn that the record `id` has the class `class_index`."""

@@ -158,10 +158,12 @@ class Forest:
 
         `X` float32 (n, D), in C-order, may have more columns than the trees use.
         """
-        scores = np.empty((len(X), len(base)))
-        places = np.empty((len(X), min(n_trees, len(self.roots))), dtype=np.uint8)
-        nodes = self.nodes, self.set_of, self.sets, self.roots, self.values
-        write_scores_and_leaves(*nodes, base, self._encode_categories(X), scores, places)
+        n, X = len(X), self._encode_categories(X)
+        scores = np.empty((n, base.size))
+        places = np.empty((n, min(n_trees, self.roots.size)), dtype=np.uint8)
+        write_scores_and_leaves(
+            self.nodes, self.set_of, self.sets, self.roots, self.values, base, X, scores, places
+        )
         return scores, places
 
     def with_new_classes(self, n_classes: int) -> "Forest":

@@ -1,3 +1,4 @@
+import gc
 from types import SimpleNamespace
 
 import numpy as np
@@ -46,6 +47,17 @@ def test_the_oldest_are_forgotten_first(monkeypatch, bound, value):
     for i in range(5):
         kept.put(str(i), said())
     assert len(kept) == 5
+
+
+def test_cached_predictions_are_not_tracked_by_the_garbage_collector():
+    kept, one = PredictionCache(), said()
+    kept.put("first", one)
+    gc.collect()
+    before = len(gc.get_objects())
+    for i in range(4_000):
+        kept.put(str(i), one)
+    gc.collect()
+    assert len(gc.get_objects()) < before + 2_000
 
 
 def test_a_memory_resumed_is_the_same():
