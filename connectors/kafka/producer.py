@@ -3,18 +3,20 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import repeat
 from threading import Event, Thread
 from typing import Any
 
 import msgspec
-from kafka import KafkaProducer
+from kafka import KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
 
 from streamboost.connectors.base import ForwardedPayloads, Message, MessageMetadata, Position
 from streamboost.connectors.kafka.admin import missing_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.errors import TOO_LARGE
+from streamboost.connectors.kafka.internals import partition_sender
 from streamboost.errors import ConnectorError, UnavailableError
 
 __all__ = ["RECREATE_REMEDY", "FailFastSender", "send_arguments"]
@@ -76,15 +78,16 @@ class FailFastSender:
         `json_payloads` are the messages as JSON, which identify them in errors. They are only
         needed if `payloads` has another format.
         """
-        # Choosing the only partition costs the library a tenth of the time of sending.
-        only = 0 if self._producer.partitions_for(topic) == {0} else None
+        send: Callable[..., Any] = partial(self._producer.send, topic)
+        if self._producer.partitions_for(topic) == {0}:
+            send = partition_sender(self._producer, TopicPartition(topic, 0))
         about = (
             payloads.about if isinstance(payloads, ForwardedPayloads) else repeat(MessageMetadata())
         )
         for payload, one, description in zip(
             payloads, about, json_payloads or payloads, strict=False
         ):
-            self.send(topic, payload, description, partition=only, **send_arguments(one))
+            self._send(send, topic, payload, description, send_arguments(one))
 
     def send(
         self, topic: str, payload: bytes, description: str | bytes = b"", **send_arguments: Any
@@ -94,8 +97,19 @@ class FailFastSender:
         `description` identifies the message in errors: a text, or the message as JSON in bytes.
         `send_arguments` are arguments of `KafkaProducer.send`.
         """
+        self._send(partial(self._producer.send, topic), topic, payload, description, send_arguments)
+
+    def _send(
+        self,
+        send: Callable[..., Any],
+        topic: str,
+        payload: bytes,
+        description: str | bytes,
+        send_arguments: dict[str, Any],
+    ) -> None:
+        """Send a message with `send`, which takes the payload and `send_arguments`."""
         try:
-            future = self._producer.send(topic, payload, **send_arguments)
+            future = send(payload, **send_arguments)
         except TOO_LARGE as error:
             remedy = "raise `max_request_size` in [kafka]"
             raise self._refused_message_error(topic, payload, description, error, remedy) from error

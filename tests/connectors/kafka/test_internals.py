@@ -105,6 +105,69 @@ def test_a_connection_that_got_no_answer_ran_out_of_time():
 
 
 @pytest.mark.kafka
+@pytest.mark.parametrize("transactional", [True, False])
+def test_partition_sender_sends_as_the_producer_does(kafka_servers, topic, transactional):
+    settings = {"bootstrap_servers": kafka_servers, "max_request_size": 1_000}
+    partition = TopicPartition(topic, 0)
+    arguments = {"key": b"k", "headers": [("trace", b"7")], "timestamp_ms": 1_700_000_000_000}
+    if transactional:
+        settings["transactional_id"] = topic
+    with closing(KafkaProducer(**settings)) as producer:
+        producer.partitions_for(topic)
+        if transactional:
+            producer.init_transactions()
+            producer.begin_transaction()
+        producer.send(topic, b"first", partition=0, **arguments)
+        send = internals.partition_sender(producer, partition)
+        futures = [send(b"%d" % i, **arguments) for i in range(200)]
+        with pytest.raises(kafka_errors.MessageSizeTooLargeError):
+            send(b"x" * 1_000)
+        if transactional:
+            producer.commit_transaction()
+        assert [future.get(10).offset for future in futures] == list(range(1, 201))
+    consumer = KafkaConsumer(
+        bootstrap_servers=kafka_servers,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    )
+    with closing(consumer):
+        consumer.assign([partition])
+        found = []
+        while len(found) < 201:
+            found += consumer.poll(100).get(partition, [])
+    assert [one.value for one in found] == [b"first", *(b"%d" % i for i in range(200))]
+    assert len({(one.key, tuple(one.headers), one.timestamp) for one in found}) == 1
+
+
+@pytest.mark.kafka
+def test_partition_sender_adds_the_partition_to_the_transaction(kafka_servers, topic):
+    settings = {"bootstrap_servers": kafka_servers, "transactional_id": topic}
+    with closing(KafkaProducer(**settings)) as producer:
+        producer.partitions_for(topic)
+        producer.init_transactions()
+        partition = TopicPartition(topic, 0)
+        with pytest.raises(kafka_errors.IllegalStateError):  # no transaction was begun
+            internals.partition_sender(producer, partition)
+        producer.begin_transaction()
+        internals.partition_sender(producer, partition)(b"dropped")
+        producer.abort_transaction()
+        producer.begin_transaction()
+        internals.partition_sender(producer, partition)(b"kept")
+        producer.commit_transaction()
+    with closing(
+        KafkaConsumer(
+            bootstrap_servers=kafka_servers,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+        )
+    ) as consumer:
+        consumer.assign([partition])
+        while not (found := consumer.poll(100)):
+            pass
+    assert [one.value for one in found[partition]] == [b"kept"]
+
+
+@pytest.mark.kafka
 def test_later_calls_of_a_fenced_producer_name_the_error(kafka_servers, topic):
     settings = {"bootstrap_servers": kafka_servers, "transactional_id": topic}
     with closing(KafkaProducer(**settings)) as first, closing(KafkaProducer(**settings)) as second:
