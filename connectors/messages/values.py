@@ -1,6 +1,7 @@
 """Storage of the field values of records, as JSON or in arrays."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -57,7 +58,9 @@ def encode_values_of_records(records: Records) -> list[bytes | None]:
     """
     if records.values is None:
         return [None] * len(records)
-    held = [encode_values(values) for values in records.values]
+    types = {*map(type, chain.from_iterable(records.values))}
+    encode = msgspec.json.encode if types <= _NEVER_LONG else encode_values
+    held = list(map(encode, records.values))
     if records.wholes is None:
         return list(held)
     return [b"\n".join(both) for both in zip(held, records.wholes, strict=True)]

@@ -25,6 +25,7 @@ from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import repeat
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -252,9 +253,9 @@ class Evaluation:
         P = np.zeros((len(ids), len(known)))
         P[:, columns] = scored.probabilities
         predicted = np.empty((len(ids), len(PREDICTORS)), dtype=np.int64)
-        predicted[:, 0] = [known.codes.get(label, -1) for label in labels]
+        predicted[:, 0] = list(map(known.codes.get, labels, repeat(-1)))
         predicted[:, 1:3] = known.last, known.commonest
-        predicted[:, 3] = [known.codes.get(label, -1) for label in alone]
+        predicted[:, 3] = list(map(known.codes.get, alone, repeat(-1)))
         n_known = sum(known.counts)
         number = self._queue.append(ids, P, predicted, asked, inclusion_probabilities, n_known)
         self._strides.labelled_predictions.remove(ids)  # from now on, new records have these ids

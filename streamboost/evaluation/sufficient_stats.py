@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import takewhile
+from itertools import accumulate, pairwise, starmap, takewhile
 from typing import Any
 
 import numpy as np
@@ -136,13 +136,9 @@ class SufficientStats:
     def _allocate_sums(self, n_classes: int) -> None:
         """Set all sums to 0, as views of one flat array, so that `merge` is one addition."""
         self.n_classes = n_classes
-        self._all = np.zeros(sum(math.prod(shape) for shape in _shapes_of_sums(n_classes).values()))
-        self.sums: Arrays = {}
-        start = 0
-        for name, shape in _shapes_of_sums(n_classes).items():
-            end = start + math.prod(shape)
-            self.sums[name] = self._all[start:end].reshape(shape)
-            start = end
+        n_numbers, places = _places_of_sums(n_classes)
+        self._all = np.zeros(n_numbers)
+        self.sums: Arrays = {name: self._all[place].reshape(shape) for name, shape, place in places}
         # Rows: the reliability curve's bins, log loss, and being right by predicted class.
         self.means = self.sums.pop("means")
         self.cost = self.sums.pop("cost")  # of decisions
@@ -239,12 +235,14 @@ def _evaluation_kernels() -> Any:
 
 
 @cache
-def _shapes_of_sums(n_classes: int) -> dict[str, tuple[int, ...]]:
+def _places_of_sums(n_classes: int) -> tuple[int, list[tuple[str, tuple[int, ...], slice]]]:
+    """Return the number of all sums; and name, shape and place of each array in the flat array."""
     sizes = {"4": 4, "J": _J, "K": n_classes}
     shapes = {name: tuple(sizes[kind] for kind in kinds) for name, kinds in _SHAPES.items()}
     width = len(MEAN_COLUMNS)
-    means = {"means": (BINS + 1 + n_classes, width), "cost": (1, width), "gain": (1, width)}
-    return shapes | means
+    shapes |= {"means": (BINS + 1 + n_classes, width), "cost": (1, width), "gain": (1, width)}
+    ends = list(accumulate(map(math.prod, shapes.values()), initial=0))
+    return ends[-1], list(zip(shapes, shapes.values(), starmap(slice, pairwise(ends)), strict=True))
 
 
 def _one_hot(codes: np.ndarray, n_classes: int) -> np.ndarray:

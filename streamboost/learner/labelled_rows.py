@@ -146,9 +146,9 @@ class AnnotatedRows:
         """
         return self._rows.get(id)
 
-    def release_ids(self, ids: Iterable[str]) -> None:
+    def release_ids(self, ids: Sequence[str]) -> None:
         """Remove the annotations under `ids`, because new records will use these ids."""
-        if self._rows:
+        if not self._rows.keys().isdisjoint(ids):
             for id in ids:
                 self._rows.pop(id, None)
 
@@ -357,9 +357,8 @@ class LabelledRows:
     def _label_of_class_index(self, class_index: int) -> Label:
         return list(self._codes)[class_index]
 
-    def release_ids(self, ids: Iterable[str]) -> None:
+    def release_ids(self, ids: Sequence[str]) -> None:
         """Release these ids, which new records will use; the old rows remain without an id."""
-        ids = list(ids)
         self._named.release_ids(ids)
         if self._unlabelled:
             for id in ids:

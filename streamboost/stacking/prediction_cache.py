@@ -107,8 +107,7 @@ class PredictionCache:
         if entries:  # all entries of a batch have the same size
             self._bytes += len(entries) * len(next(iter(entries.values()))[-1])
         while len(self._entries) > _MOST or self._bytes > _MOST_BYTES:
-            _, (*_, oldest) = self._entries.popitem(last=False)
-            self._bytes -= len(oldest)
+            self._bytes -= len(self._entries.popitem(last=False)[1][-1])
 
     def pop(self, id: str) -> CachedPrediction | None:
         """Remove and return the predictions of the record `id`, or None."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
-from itertools import takewhile
+from itertools import islice
 from math import log
 from typing import Any
 
@@ -171,12 +171,11 @@ class ClassRunFilter:
         n, self._n_unnamed = self._n_unnamed, 0
         if len(ids) != n:
             return
-        first = self._n_records - n
-        for position, id in enumerate(ids, start=first):
-            self._ids.pop(id, None)
-            self._ids[id] = position
-        oldest = self._n_records - _SIZE
-        for id in [id for id, _ in takewhile(lambda one: one[1] < oldest, self._ids.items())]:
+        if not self._ids.keys().isdisjoint(ids):
+            for id in ids:
+                self._ids.pop(id, None)
+        self._ids.update(zip(ids, range(self._n_records - n, self._n_records), strict=True))
+        for id in list(islice(self._ids, max(len(self._ids) - _SIZE, 0))):
             del self._ids[id]
 
     def learn(self, id: str, class_index: int) -> None:

@@ -102,7 +102,7 @@ class Grower:
         self.n_features, self.n_rows = codes.shape
         self.all_rows = np.arange(self.n_rows, dtype=np.uint32)
         # A feature with one bin cannot be split.
-        self.splittable = np.flatnonzero((bins.n_bins > 1) | bins.missing).astype(np.uint32)
+        self.splittable = np.flatnonzero((self.binned.n_bins > 1) | bins.missing).astype(np.uint32)
         self.set_sample(self.splittable, self.all_rows)
 
     def set_sample(
