@@ -39,7 +39,7 @@ FOREST_NODE = np.dtype(
 )
 
 _BLOCK = 64  # rows that are scored by a tree together, while the tree is in the cache
-_FEW = 128  # number of rows up to which traversal row by row is faster
+_FEW = 48  # number of rows up to which traversal row by row is faster
 _FEW_PLACED = 24  # the same if no leaf values are added
 
 
