@@ -2,7 +2,8 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from itertools import repeat
+from itertools import groupby, islice, repeat
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,8 +39,8 @@ class CachedPrediction(NamedTuple):
         return cls(newest_class, scored.experts[:, 0].astype(np.float32), scored.known)
 
 
-_Entry = tuple[int, np.ndarray, tuple[int, ...], bytes]
-"""Newest class, known classes, and shape and bytes of the log probabilities of a record.
+_Entry = tuple[int, bytes, tuple[int, ...], bytes]
+"""Newest class, bytes of the known classes, and shape and bytes of a record's log probabilities.
 
 Python's garbage collector does not track such a tuple, so that entries do not slow it down.
 """
@@ -78,7 +79,7 @@ class PredictionCache:
         """Cache `prediction` for the record `id`, in place of an older one."""
         self._store_newest_record()
         newest_class, logs, known = prediction
-        self._insert_entries({id: (newest_class, known, logs.shape, logs.tobytes())})
+        self._insert_entries({id: (newest_class, known.tobytes(), logs.shape, logs.tobytes())})
 
     def put_all(self, ids: Sequence[str], newest_class: int, scored: Scored) -> None:
         """Cache the predictions for the records in `scored` by their `ids`.
@@ -96,7 +97,7 @@ class PredictionCache:
     ) -> None:
         """Insert an entry for each of the `ids` (n,), with `logs` float32 (n, E, K), C-order."""
         own = _split_bytes(logs.tobytes(), len(logs))
-        same = repeat(newest_class), repeat(known), repeat(logs.shape[1:])
+        same = repeat(newest_class), repeat(known.tobytes()), repeat(logs.shape[1:])
         self._insert_entries(dict(zip(ids, zip(*same, own, strict=False), strict=False)))
 
     def _insert_entries(self, entries: dict[str, _Entry]) -> None:
@@ -121,7 +122,7 @@ class PredictionCache:
         self._bytes -= len(logs)
         # A copy, because kernels are compiled for writable arrays.
         own = np.frombuffer(logs, np.float32).reshape(shape).copy()
-        return CachedPrediction(newest_class, own, known)
+        return CachedPrediction(newest_class, own, np.frombuffer(known, dtype=bool))
 
     def state(self) -> tuple[list[Any], Arrays]:
         """Return the complete state for `resume`: JSON values, and arrays by name.
@@ -129,14 +130,17 @@ class PredictionCache:
         Consecutive records with the same newest known label and classes are stored as one group.
         """
         self._store_newest_record()
-        groups: list[tuple[list[str], _Entry]] = []
-        for id, entry in self._entries.items():
-            if not groups or not _have_same_context(groups[-1][1], entry):
-                groups.append(([], entry))
-            groups[-1][0].append(id)
+        ids = iter(self._entries)
         about = [
-            (ids, newest_class, shape, np.flatnonzero(~known).tolist())
-            for ids, (newest_class, known, shape, _) in groups
+            (
+                list(islice(ids, len(list(group)))),
+                newest_class,
+                shape,
+                np.flatnonzero(~np.frombuffer(known, dtype=bool)).tolist(),
+            )
+            for (newest_class, known, shape), group in groupby(
+                self._entries.values(), key=itemgetter(0, 1, 2)
+            )
         ]
         logs = b"".join([logs for *_, logs in self._entries.values()])
         return about, {"logs": np.frombuffer(logs, dtype=np.float32)}
@@ -151,11 +155,6 @@ class PredictionCache:
             logs = arrays["logs"][start:end].astype(np.float32).reshape(len(ids), *shape)
             self._insert_batch(ids, newest_class, known, logs)
             start = end
-
-
-def _have_same_context(one: _Entry, other: _Entry) -> bool:
-    """Return whether two entries have the same newest label and the same classes."""
-    return one[0] == other[0] and (one[1] is other[1] or np.array_equal(one[1], other[1]))
 
 
 def _split_bytes(data: bytes, n: int) -> list[bytes]:
