@@ -124,8 +124,10 @@ def partition_sender(producer: KafkaProducer, partition: TopicPartition) -> Call
 
     The function takes the value and the arguments `key`, `headers` and `timestamp_ms` of
     `KafkaProducer.send`, which spends half of its time on checks that are the same for all messages
-    of a transaction.
+    of a transaction. Raises ValueError if the partition does not exist.
     """
+    if partition.partition not in producer.partitions_for(partition.topic):
+        raise ValueError(f"topic {partition.topic!r} has no partition {partition.partition}")
     manager = producer._transaction_manager
     if manager is not None and manager.is_transactional():
         manager.maybe_add_partition_to_transaction(partition)

@@ -113,7 +113,6 @@ def test_partition_sender_sends_as_the_producer_does(kafka_servers, topic, trans
     if transactional:
         settings["transactional_id"] = topic
     with closing(KafkaProducer(**settings)) as producer:
-        producer.partitions_for(topic)
         if transactional:
             producer.init_transactions()
             producer.begin_transaction()
@@ -143,9 +142,10 @@ def test_partition_sender_sends_as_the_producer_does(kafka_servers, topic, trans
 def test_partition_sender_adds_the_partition_to_the_transaction(kafka_servers, topic):
     settings = {"bootstrap_servers": kafka_servers, "transactional_id": topic}
     with closing(KafkaProducer(**settings)) as producer:
-        producer.partitions_for(topic)
         producer.init_transactions()
         partition = TopicPartition(topic, 0)
+        with pytest.raises(ValueError, match="no partition 7"):
+            internals.partition_sender(producer, TopicPartition(topic, 7))
         with pytest.raises(kafka_errors.IllegalStateError):  # no transaction was begun
             internals.partition_sender(producer, partition)
         producer.begin_transaction()
