@@ -160,6 +160,32 @@ def test_inner_kernel_called_from_python_raises():
         double(1)
 
 
+@pytest.mark.slow
+def test_only_kernels_that_python_calls_are_compiled_to_machine_code(package):
+    assert run(package) == (3, False, "")
+    has_machine_code = {
+        path.name.split(".")[1].split("-")[0]: b"\x7fELF" in path.read_bytes()
+        for path in package.rglob("*.nbc")
+        if path.name.startswith(("caller", "called"))
+    }
+    assert has_machine_code == {"twice": True, "step": False}
+
+
+WATCH = """
+from streamboost.kernels.caller import twice
+from streamboost.kernels.jit import watch_compilations
+
+with watch_compilations(lambda: print("compiled")):
+    twice(1)
+"""
+
+
+@pytest.mark.slow
+def test_compilations_are_reported_and_loaded_kernels_are_not(package):
+    assert run_python(package, WATCH).stdout == "compiled\n" * 2  # the kernel, then its callee
+    assert run_python(package, WATCH).stdout == ""
+
+
 PICKLE = """
 import pickle
 from streamboost.kernels.growing.called import step
