@@ -114,7 +114,7 @@ class Config:
     def encoders(self) -> SentenceEncoders:
         """The loader of the fields' sentence encoders."""
         threads = self.sections.pipeline.encoder_threads
-        return SentenceEncoders(self.folder, threads or _core_count())
+        return SentenceEncoders(self.folder, threads or core_count())
 
     def resolve_path(self, path: str) -> Path:
         """Resolve `path` relative to the folder of the pipeline file."""
@@ -133,7 +133,7 @@ class Config:
         return _tables_with_defaults(self.sections, self._core)
 
 
-def _core_count() -> int:
+def core_count() -> int:
     """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
