@@ -7,9 +7,10 @@ SPARK = .cache/spark
 
 .PHONY: demo test test-slow test-alone test-older lint check reference docs dist bench record soak format clean
 
-# SERVE=1 lets it go on, to be watched and answered in a browser.
+# SERVE=1 lets it go on, to be watched and answered in a browser. Python compiles the modules that the
+# demo imports, not all modules of all packages: pip would take half of its time for that.
 demo: $(VENV)/$(if $(SERVE),serve,demo)-ready
-	$(BIN)/streamboost demo $(if $(SERVE),--serve)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/streamboost demo $(if $(SERVE),--serve)
 
 # One worker has a broker, and one a browser, see tests/conftest.py. These wait half of the time, so
 # three keep two cores busy. Each worker, and each command that a test starts, loads what the first
@@ -122,11 +123,11 @@ $(BIN)/python:
 	@echo "installing into $(VENV), which takes a minute or two"
 
 $(VENV)/demo-ready: constraints.txt pyproject.toml | $(BIN)/python
-	$(INSTALL) .
+	$(INSTALL) . --no-compile
 	touch $@
 
 $(VENV)/serve-ready: constraints.txt pyproject.toml | $(BIN)/python
-	$(INSTALL) '.[serve]'
+	$(INSTALL) '.[serve]' --no-compile
 	touch $@
 
 $(VENV)/ready: constraints.txt pyproject.toml | $(BIN)/python
