@@ -296,13 +296,13 @@ def naive_accuracy(n_correct: float, n_answered: float) -> Estimate | None:
 
 @dataclass(frozen=True, slots=True)
 class PredictorMetrics:
-    """Metrics of one predictor; None if there are too few labels for an estimate.
+    """Metrics of one predictor; None without any prediction, or with too few labels.
 
     Attributes
     ----------
     accuracy
-        Share of records with a correct prediction. Before the first label there is no prediction,
-        which counts as wrong.
+        Share of records with a correct prediction. Records before the first prediction count as
+        wrong.
     balanced_accuracy
         Mean recall over the classes that requested labels have.
     kappa
@@ -538,6 +538,8 @@ def _estimated_totals(
 
 def _predictor_metrics(tally: SufficientStats, predictor: int, answered: float) -> PredictorMetrics:
     sums = tally.sums
+    if not sums["predicted"][predictor].any():  # no record had a prediction
+        return PredictorMetrics(None, None, None, None)
     n, K = tally.n_records, tally.n_classes
     cells, truth = _confusion_totals(tally, predictor), _true_class_totals(tally)
     share = naive_accuracy(float(sums["hits"][predictor]), answered)
@@ -589,7 +591,7 @@ def _class_metrics(tally: SufficientStats, labels: Sequence[Label]) -> tuple[Cla
         return tuple(ClassMetrics(label, None, None, None) for label in labels)
     none = np.zeros(tally.n_classes)
     shares = estimate_metric_by_class(tally, truth / n, none, none - 1.0 / n)
-    has_recall = (truth > 0.0) & (tally.sums["seen"] > 0)
+    has_recall = (truth > 0.0) & (tally.sums["seen"] > 0) & tally.sums["predicted"][0].any()
     size = np.where(has_recall, truth, 1.0)
     recall = np.clip(np.diag(cells) / size, 0.0, 1.0)
     recalls = estimate_metric_by_class(

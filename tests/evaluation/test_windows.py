@@ -308,7 +308,7 @@ def test_both_reports_together_are_those_told_one_by_one(window, delay):
     assert evaluation.both_reports() == (evaluation.since_start(), evaluation.recent())
 
 
-def test_what_is_predicted_before_the_first_label_is_wrong_and_has_no_log_loss():
+def test_records_before_the_first_prediction_count_as_wrong_once_there_is_one():
     evaluation = Evaluation()
     none = Scored(
         np.array([None, None]), np.array([], dtype=object), np.zeros((2, 0)), np.zeros(2), 0
@@ -316,9 +316,14 @@ def test_what_is_predicted_before_the_first_label_is_wrong_and_has_no_log_loss()
     evaluation.add_records(["a", "b"], none, np.ones(2))
     evaluation.add_labels(["a", "b"], ["x", "y"])
     report = evaluation.since_start()
-    assert report.committee.accuracy.value == 0.0
+    assert report.committee.accuracy is None
     assert report.log_loss is None
-    assert [found.label for found in report.classes] == ["x", "y"]
+    assert [(found.label, found.recall) for found in report.classes] == [("x", None), ("y", None)]
+    classes = np.array(["x", "y"], dtype=object)
+    later = Scored(classes[:1], classes, np.array([[0.9, 0.1]]), np.ones(1), 1)
+    evaluation.add_records(["c"], later, np.ones(1))
+    evaluation.add_labels(["c"], ["x"])
+    assert evaluation.since_start().committee.accuracy.value == 1 / 3
 
 
 def test_too_few_audits_give_no_figure_rather_than_a_guess():
