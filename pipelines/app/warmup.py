@@ -23,6 +23,7 @@ from streamboost.boosting.committee import Committee
 from streamboost.boosting.compilation import stump_committee, watch_compilations
 from streamboost.evaluation.sufficient_stats import PREDICTORS, EvaluatedRecords, SufficientStats
 from streamboost.features import Features
+from streamboost.learner.estimators import Trainable
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Schedule
 from streamboost.pipelines.config.file import core_count
@@ -63,16 +64,15 @@ def warm_up(announce: Callable[[str], object], estimators: Iterable[str] = tuple
         with _wait_for_first_compilation(), _pause_gc(), _second_process() as (start_second, wait):
             X, y = _labelled_rows()
             with watch_compilations(start_second):
-                trained = {
-                    name: KINDS[name]().train(X, y, np.ones(64), seed=0, n_estimators=2)
-                    for name in estimators
+                committees = {
+                    name: _compile_training_kernels(KINDS[name](), X, y) for name in estimators
                 }
                 _compile_vector_kernels(X, y)
             wait()
             compile_prediction_kernels()
-            for name, committee in trained.items():
+            for name, committee in committees.items():
                 longer = KINDS[name]().train(X, y, seed=0, committee=committee, n_estimators=1)
-                _call_committee_kernels(longer, X)
+                longer.probabilities(longer.class_scores(X))
         return time.perf_counter() - start
     finally:
         timer.cancel()
@@ -141,6 +141,13 @@ def _second_process() -> Iterator[tuple[Callable[[], None], Callable[[], None]]]
             process.wait()
 
 
+def _compile_training_kernels(estimator: Trainable, X: np.ndarray, y: np.ndarray) -> Committee:
+    """Train a committee and explain a prediction; return the committee."""
+    committee = estimator.train(X, y, np.ones(len(X)), seed=0, n_estimators=2)
+    committee.contributions(X[:1])
+    return committee
+
+
 def compile_prediction_kernels() -> None:
     """Call the kernels that predict, combine predictions and evaluate them, without any training.
 
@@ -148,7 +155,7 @@ def compile_prediction_kernels() -> None:
     """
     X, y = _labelled_rows()
     committee = stump_committee(n_features=3, n_classes=3)
-    _call_committee_kernels(committee, X)
+    committee.probabilities(committee.class_scores(X))
     _compile_stacking_kernels(committee, X, y)
     _compile_online_learning_kernels(committee, X, y)
     _compile_young_committee_kernels(committee, X)
@@ -160,12 +167,6 @@ def _compile_vector_kernels(X: np.ndarray, y: np.ndarray) -> None:
     expert = VectorExpert(Features({"vector": {"type": "vector", "size": X.shape[1]}}), 0)
     expert.train(X, y, None)
     expert.score(X, 0)
-
-
-def _call_committee_kernels(committee: Committee, X: np.ndarray) -> None:
-    """Score and explain the records `X`."""
-    committee.probabilities(committee.class_scores(X))
-    committee.contributions(X[:1])
 
 
 def _labelled_rows() -> tuple[np.ndarray, np.ndarray]:
