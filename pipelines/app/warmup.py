@@ -54,7 +54,8 @@ def warm_up(announce: Callable[[str], object], estimators: Iterable[str] = tuple
     """Compile all kernels by calls with small data; return the duration in seconds.
 
     If compilation takes long, another thread calls `announce` with a text for the user. If several
-    processes start at once, one compiles, and the others load its results.
+    processes start at once, one compiles, and the others load its results. On two cores or more, it
+    starts a process that compiles half of the kernels.
     """
     timer = threading.Timer(PATIENCE, announce, [ANNOUNCEMENT])
     timer.daemon = True
