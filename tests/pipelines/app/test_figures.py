@@ -6,14 +6,17 @@ from streamboost.predictions import Scored
 
 
 def judged(n, *, asked):
+    """Return the document after n records; if asked, half of the labels precede half of them."""
     rng = np.random.default_rng(1)
     P = rng.dirichlet([0.5, 0.5], size=n)
     classes = np.array(["low", "high"], dtype=object)
-    scored = Scored(classes[P.argmax(axis=1)], classes, P, np.zeros(n), 1)
     evaluation = Evaluation()
-    evaluation.add_records([str(i) for i in range(n)], scored, np.full(n, 1.0 if asked else np.nan))
-    if asked:
-        evaluation.add_labels([str(i) for i in range(n)], rng.choice(classes, size=n).tolist())
+    for rows in np.array_split(np.arange(n), 2):
+        scored = Scored(classes[P[rows].argmax(axis=1)], classes, P[rows], np.zeros(len(rows)), 1)
+        ids = rows.astype(str).tolist()
+        evaluation.add_records(ids, scored, np.full(len(rows), 1.0 if asked else np.nan))
+        if asked:
+            evaluation.add_labels(ids, rng.choice(classes, size=len(rows)).tolist())
     return evaluation.to_json()
 
 
