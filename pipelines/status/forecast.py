@@ -31,7 +31,7 @@ def forecast_lines(
     if not forecast:
         share = f"at least one for every {MOST_RECORDS_PER_LABEL} records"
         yield f"No forecast yet: it needs {FEWEST_LABELS} labels, and {share}."
-        yield "Recorded predictions have none."
+        yield "Predictions of another system (`prediction_field`) have no forecast."
         return
     if not forecast["steps"]:
         n = count_text(forecast["n_missing_labels"], "more label")
