@@ -160,7 +160,7 @@ def _throughput_texts(
     elif is_still and lag:
         parts = (f"{pace}; lag {lags.lag_text(view, lag)}",)
     elif is_still:
-        parts = (pace if lag is None else f"{pace}, lag 0",)
+        parts = (pace if lag is None else f"nothing new since {time_text(last_commit)}, lag 0",)
     else:
         told = f"lag {lags.lag_text(view, lag)}{_catch_up_text(view)}"
         parts = (pace,) if lag is None else (pace, told)

@@ -94,7 +94,7 @@ def test_a_pipeline_to_which_nothing_comes_is_well():
     still = {"committed": STILL + 1, "records_per_second": 0.0}
     found = pipeline_status(seen(**still), NOW)
     assert (found.word, found.tone) == ("OK", "good")
-    assert found.parts[0].startswith("no commit since")
+    assert found.parts[0].startswith("nothing new since")
 
 
 def test_of_one_to_which_nothing_comes_one_sentence_says_whether_something_waits():
@@ -103,7 +103,7 @@ def test_of_one_to_which_nothing_comes_one_sentence_says_whether_something_waits
     quiet.points[:0] = [{"time": 1, "lag": {"records": 5}}, {"time": 2, "lag": {"records": 0}}]
     said = [list(pipeline_status(view, NOW).parts) for view in (quiet, stuck)]
     assert said == [
-        [f"no commit since {at}, lag 0"],
+        [f"nothing new since {at}, lag 0"],
         [f"no commit since {at}; lag 12"],
     ]
 
