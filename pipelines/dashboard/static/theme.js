@@ -37,6 +37,14 @@ export default {
     this.apply();
     // NiceGUI's notice of a lost connection is outside of all landmarks, and has no role.
     document.getElementById("popup")?.setAttribute("role", "alert");
+    // An open explanation covers what is below it: Escape, or a click elsewhere, closes it.
+    const close = (kept) => {
+      for (const info of document.querySelectorAll(".info[open]")) info.open = info === kept;
+    };
+    document.addEventListener("click", (event) => close(event.target.closest(".info")));
+    document.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") close(null);
+    });
   },
   methods: {
     apply() {

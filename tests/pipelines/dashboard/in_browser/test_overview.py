@@ -107,6 +107,14 @@ def test_the_method_of_a_figure_is_shown_on_request(visit):
     page.get_by_label("About: Classes").focus()
     page.keyboard.press("Enter")
     about.wait_for()
+    page.keyboard.press("Escape")
+    about.wait_for(state="hidden")
+    page.keyboard.press("Enter")
+    about.wait_for()
+    about.click()  # such as to select its text
+    assert about.is_visible()
+    page.get_by_role("heading", level=1).click()
+    about.wait_for(state="hidden")
 
 
 @pytest.fixture
