@@ -339,7 +339,7 @@ def version_table(
 def version_effect_table(view: StatusSnapshot) -> Table:
     """Build the table of newer versions and the earlier one that predicted the same records."""
     comparisons = view.document("comparisons").get("versions") or ()
-    figures = map(Column, ("Compared with", "Labels", "Difference", "Missing labels"))
+    figures = map(Column, ("Compared with", "Labels", "Difference", "Labels until decided"))
     pipeline = view.document("pipeline").get("name")
     rows = [
         [
