@@ -14,6 +14,7 @@ from kafka import errors as kafka_errors
 from kafka.consumer.fetcher import Fetcher
 from kafka.record.memory_records import MemoryRecords
 from kafka.structs import TopicPartition
+from waiting import until as wait_until
 
 from streamboost.connectors.kafka import internals
 from tests.connectors.kafka.test_errors import batch_of
@@ -109,7 +110,8 @@ def test_a_connection_that_got_no_answer_ran_out_of_time():
 def test_partition_sender_sends_as_the_producer_does(kafka_servers, topic, transactional):
     settings = {"bootstrap_servers": kafka_servers, "max_request_size": 1_000}
     partition = TopicPartition(topic, 0)
-    arguments = {"key": b"k", "headers": [("trace", b"7")], "timestamp_ms": 1_700_000_000_000}
+    # Not an old time: the broker would delete the messages as expired.
+    arguments = {"key": b"k", "headers": [("trace", b"7")], "timestamp_ms": time.time_ns() // 10**6}
     if transactional:
         settings["transactional_id"] = topic
     with closing(KafkaProducer(**settings)) as producer:
@@ -132,8 +134,7 @@ def test_partition_sender_sends_as_the_producer_does(kafka_servers, topic, trans
     with closing(consumer):
         consumer.assign([partition])
         found = []
-        while len(found) < 201:
-            found += consumer.poll(100).get(partition, [])
+        wait_until(lambda: found.extend(consumer.poll(100).get(partition, [])) or len(found) >= 201)
     assert [one.value for one in found] == [b"first", *(b"%d" % i for i in range(200))]
     assert len({(one.key, tuple(one.headers), one.timestamp) for one in found}) == 1
 
@@ -162,8 +163,8 @@ def test_partition_sender_adds_the_partition_to_the_transaction(kafka_servers, t
         )
     ) as consumer:
         consumer.assign([partition])
-        while not (found := consumer.poll(100)):
-            pass
+        found = {}
+        wait_until(lambda: found.update(consumer.poll(100)) or found)
     assert [one.value for one in found[partition]] == [b"kept"]
 
 
