@@ -112,12 +112,13 @@ class ProjectImport:
             _write(label_sink, new_labels)
             _write(record_sink, [payloads[task.id] for task in new], [str(task.id) for task in new])
             self._read_sources(records, labels)
+        rankable = {task.id: payloads[task.id] for task in unchanged}
         return [
             f"{self._project.where}: {count_text(len(own), 'task')}; imported: "
             f"{count_text(len(new), 'record')}, {count_text(len(new_labels), 'label')}, "
             f"{count_text(n_initial, 'record')} of the initial data",
             *_left_out_lines(len(own) - len(tasks), len(tasks) - len(unchanged)),
-            *publish_ranking(self._config, self._project, self._choices, unchanged, payloads),
+            *publish_ranking(self._config, self._project, self._choices, own, rankable),
         ]
 
     def _has_content(self, task: LabelStudioTask) -> bool:

@@ -45,10 +45,11 @@ def publish_ranking(
     tasks: Sequence[LabelStudioTask],
     payloads: Mapping[int, bytes],
 ) -> list[str]:
-    """Rank `tasks` by the newest checkpoint, and replace the predictions of earlier rankings.
+    """Rank tasks by the newest checkpoint, and replace the predictions of earlier rankings.
 
-    `payloads` are the records of the tasks, by task number. Returns lines about the accuracy and
-    the two groups of tasks. If there is no checkpoint, nothing is ranked.
+    `payloads` are the records of the tasks to rank, by task number. Predictions of earlier rankings
+    are deleted from all `tasks`. Returns lines about the accuracy and the two groups of tasks. If
+    there is no checkpoint, nothing is ranked.
     """
     checkpoint = State(config.state).checkpoints.newest()
     if checkpoint is None:
@@ -59,9 +60,10 @@ def publish_ranking(
     status = StatusReader(config.state)
     requested = {one["id"] for one in status.requests() if one.get("excluded_annotators") is None}
     status.close()
-    untouched = {str(task.id): payloads[task.id] for task in tasks if not task.is_touched}
-    best = _rank_records(schema, learner, list(untouched.values()), requested)
-    doubtful = _rank_labels(learner, {str(task.id): task for task in tasks})
+    ranked = [task for task in tasks if task.id in payloads]
+    untouched = [payloads[task.id] for task in ranked if not task.is_touched]
+    best = _rank_records(schema, learner, untouched, requested)
+    doubtful = _rank_labels(learner, {str(task.id): task for task in ranked})
     shown = () if config.sections.serve.blind else choices.labels
     model_version = f"streamboost {config.name}"
     for task in tasks:

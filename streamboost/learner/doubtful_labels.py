@@ -1,5 +1,7 @@
 """Doubtful labels: labels that contradict committees trained on other labels (label cleaning).
 
+`LabelQuality` judges labels by the predictions on arrival, which initial data do not have.
+
 References
 ----------
 .. [1] Northcutt, C. G., Jiang, L. and Chuang, I. L. (2021). Confident learning: estimating

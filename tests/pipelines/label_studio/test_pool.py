@@ -317,6 +317,20 @@ def test_ranking_marks_tasks_to_label_and_labels_to_check(config, studio, add):
     assert (join["answered"], join["corrected"], join["late"]) == (len(asked), 3, 0)
 
 
+def test_ranking_leaves_no_prediction_at_a_task_whose_data_changed(config, studio, add):
+    truth = add(30)
+    for number in list(truth)[:10]:
+        studio.annotate(number, truth[number])
+    bring(config)
+    run_pipeline(config, until_idle=True)
+    bring(config)
+    number = min(ranked(studio)[0])
+    data = studio.tasks[number]["data"] | {"a": 7}
+    studio.done("PATCH", f"/api/tasks/{number}/", {"data": data})
+    bring(config)
+    assert ranked(studio)[0].keys() == set(list(truth)[10:]) - {number}
+
+
 def test_blind_ranking_has_no_labels(make_config, studio, add):
     config = make_config(serve={"blind": True})
     truth = add(60)
