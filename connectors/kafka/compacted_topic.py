@@ -28,11 +28,11 @@ _POLL_MS = 100
 class CompactedTopicSink(KafkaSink):
     """Writes to a compacted topic. A payload consists of key, line break and value of a message."""
 
-    def send_all(self, dispatcher: FailFastSender, payloads: Sequence[bytes]) -> None:
+    def send_all(self, sender: FailFastSender, payloads: Sequence[bytes]) -> None:
         """Send each payload as a message, with the text before its line break as the key."""
         for payload in payloads:
             key, _, value = payload.partition(b"\n")
-            dispatcher.send(self.topic, value, f"the part {key.decode()!r}", key=key, partition=0)
+            sender.send(self.topic, value, f"the part {key.decode()!r}", key=key, partition=0)
 
 
 class CompactedTopicReader:

@@ -43,9 +43,9 @@ class KafkaSink(Sink):
             [*self._written, *payloads], [*self._written.about, *about]
         )
 
-    def send_all(self, dispatcher: FailFastSender, payloads: Sequence[bytes]) -> None:
+    def send_all(self, sender: FailFastSender, payloads: Sequence[bytes]) -> None:
         """Send `payloads` as messages, without waiting for acknowledgements."""
-        dispatcher.send_all(self.topic, payloads)
+        sender.send_all(self.topic, payloads)
 
     def flush(self) -> None:
         """Send the buffered payloads and wait for the acknowledgement of all replicas.
@@ -57,13 +57,11 @@ class KafkaSink(Sink):
         if self._producer is None:
             self._producer = self.cluster.create_producer()
         where = f"topic {self.topic!r} at {self.cluster.servers}"
-        dispatcher = FailFastSender(self.cluster, self._producer)
+        sender = FailFastSender(self.cluster, self._producer)
         try:
             with translate_errors(where):
                 remedies = {self.topic: RECREATE_REMEDY}
-                dispatcher.run_with_timeout(
-                    where, remedies, partial(self._send_and_await_acks, dispatcher)
-                )
+                sender.run_with_timeout(where, remedies, partial(self._send_and_await_acks, sender))
         except ConnectorError:
             # A failed producer may still deliver messages, so it is not used again.
             close_producer(self._producer)
@@ -78,6 +76,6 @@ class KafkaSink(Sink):
             close_producer(self._producer)
             self._producer = None
 
-    def _send_and_await_acks(self, dispatcher: FailFastSender) -> None:
-        self.send_all(dispatcher, self._written)
-        dispatcher.await_acks(MOMENT_MS / 1000)
+    def _send_and_await_acks(self, sender: FailFastSender) -> None:
+        self.send_all(sender, self._written)
+        sender.await_acks(MOMENT_MS / 1000)

@@ -131,9 +131,9 @@ class KafkaTransaction(Transaction):
         entry = StoredJournalEntry(committed, journal, self._writer)
         try:
             with translate_errors(self._where):
-                dispatcher = FailFastSender(self._cluster, self._producer)
-                write = partial(self._write_transaction, self._producer, dispatcher, writes, entry)
-                dispatcher.run_with_timeout(
+                sender = FailFastSender(self._cluster, self._producer)
+                write = partial(self._write_transaction, self._producer, sender, writes, entry)
+                sender.run_with_timeout(
                     self._where, self._remedy_texts_of_deleted_topics(writes), write
                 )
             self._raise_if_journal_recreated(self._producer)
@@ -192,24 +192,22 @@ class KafkaTransaction(Transaction):
     def _write_transaction(
         self,
         producer: KafkaProducer,
-        dispatcher: FailFastSender,
+        sender: FailFastSender,
         writes: Sequence[tuple[Sink, Sequence[bytes]]],
         entry: StoredJournalEntry,
     ) -> None:
         producer.begin_transaction()
         topic, partition = self._journal.partition
         called = f"the journal's entry of batch {entry.committed.sequence}"
-        dispatcher.send(
-            topic, entry.payload, called, partition=partition, headers=entry.to_headers()
-        )
+        sender.send(topic, entry.payload, called, partition=partition, headers=entry.to_headers())
         # Small writes first: a request adds all partitions known by then to the transaction.
         for sink, payloads in sorted(writes, key=lambda write: len(write[1])):
             if isinstance(sink, KafkaSink) and self.enlists(sink):
-                sink.send_all(dispatcher, payloads)
+                sink.send_all(sender, payloads)
         if offsets := self._offsets_of_source_partitions(entry.committed.positions):
             producer.send_offsets_to_transaction(offsets, self._name)
         producer.commit_transaction()
-        dispatcher.await_acks()
+        sender.await_acks()
 
     def _remedy_texts_of_deleted_topics(
         self, writes: Sequence[tuple[Sink, Sequence[bytes]]]

@@ -110,14 +110,14 @@ class EncodedSink(KafkaSink):
         super().__init__(cluster, topic)
         self._encoder = encoder
 
-    def send_all(self, dispatcher: FailFastSender, payloads: Sequence[bytes]) -> None:
+    def send_all(self, sender: FailFastSender, payloads: Sequence[bytes]) -> None:
         """Encode the payloads and send them as messages."""
         if not payloads:
             return
         about: Any = payloads.about if isinstance(payloads, ForwardedPayloads) else ()
         encoded = self._encoder.encode(payloads)
         named = ForwardedPayloads(encoded, about) if about else encoded
-        dispatcher.send_all(self.topic, named, payloads)
+        sender.send_all(self.topic, named, payloads)
 
     def close(self) -> None:
         """Release the connections to cluster and registry."""

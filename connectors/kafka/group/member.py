@@ -252,18 +252,16 @@ class KafkaMember:
         """
         self._raise_if_partitions_reassigned(polled)
         assert self._producer is not None, "ready() comes first"
-        dispatcher = FailFastSender(self._cluster, self._producer)
+        sender = FailFastSender(self._cluster, self._producer)
         offsets = {
             TopicPartition(self.topic, partition): OffsetAndMetadata(place, "", -1)
             for partition, place in next_offsets.items()
         }
-        write = partial(
-            self._write_transaction, self._producer, dispatcher, writes, offsets, polled
-        )
+        write = partial(self._write_transaction, self._producer, sender, writes, offsets, polled)
         remedies = dict.fromkeys([self.topic, *(one.topic for one in writes)], RECREATE_REMEDY)
         try:
             with translate_errors(self._where):
-                dispatcher.run_with_timeout(self._where, remedies, write, timeout_seconds=_PATIENCE)
+                sender.run_with_timeout(self._where, remedies, write, timeout_seconds=_PATIENCE)
         except PartitionsRevokedError:
             raise  # the transaction is aborted already
         except StateError as error:
@@ -306,17 +304,17 @@ class KafkaMember:
     def _write_transaction(
         self,
         producer: KafkaProducer,
-        dispatcher: FailFastSender,
+        sender: FailFastSender,
         writes: Sequence[TopicMessage],
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         polled_batch: PolledBatch,
     ) -> None:
         producer.begin_transaction()
         for topic, partition, payload, about in writes:
-            dispatcher.send(topic, payload, partition=partition, **send_arguments(about))
+            sender.send(topic, payload, partition=partition, **send_arguments(about))
         # All writes are in the open transaction before the group gets the offsets: see
         # `CommittedReader.newest_message`.
-        dispatcher.await_acks(_PATIENCE)
+        sender.await_acks(_PATIENCE)
         producer.send_offsets_to_transaction(offsets, polled_batch.member)
         try:
             self._raise_if_partitions_reassigned(polled_batch)
