@@ -62,7 +62,8 @@ class ClassRecall:
         of = f"n = {self.n_labels:,}" + f", n_eff = {self.effective_size:,}" * (
             self.effective_size < self.n_labels
         )
-        return f"{percent_text(self.share.value)} ({100 * low:.0f} to {100 * high:.0f}), {of}"
+        interval = f"({100 * low:.0f}\u00a0to\u00a0{100 * high:.0f})"  # not broken in narrow tables
+        return f"{percent_text(self.share.value)} {interval}, {of}"
 
 
 def overall_recall(evidence: Sequence[LabelledPrediction]) -> ClassRecall | None:

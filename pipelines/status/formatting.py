@@ -104,8 +104,8 @@ def estimate_text(estimate: Mapping[str, Any] | None) -> str:
 def number_text(value: float | None) -> str:
     """Format a number with four significant digits; from 10,000 on, as a rounded integer.
 
-    >>> [number_text(value) for value in (1234567, 3.14159, 0.00012, 7.0, None)]
-    ['1,234,567', '3.142', '0.00012', '7', '—']
+    >>> [number_text(value) for value in (1234567, 1234.5, 3.14159, 0.00012, 7.0, None)]
+    ['1,234,567', '1,234', '3.142', '0.00012', '7', '—']
     """
     if value is None:
         return NOTHING
@@ -113,7 +113,7 @@ def number_text(value: float | None) -> str:
         return str(value)
     if value == int(value) or abs(value) >= 10_000:
         return f"{round(value):,}"
-    return f"{value:.4g}"
+    return f"{value:,.4g}"
 
 
 _NUMBERS = 8
@@ -187,14 +187,16 @@ def to_sentence(text: str) -> str:
 _MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-_UNITS = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|min|h|kB|MB|GB|bytes|points)(?!\w))")
+_UNITS = re.compile(
+    r"(?<=\d) (?=(?:%|s|ms|µs|min|h|kB|MB|GB|bytes|points)(?!\w))|(?<=\w) (?== \d)|(?<= =) (?=\d)"
+)
 
 
 def with_no_break_spaces(text: str) -> str:
-    """Replace spaces between numbers and units by no-break spaces.
+    """Replace spaces between numbers and units, and in equations, by no-break spaces.
 
-    >>> with_no_break_spaces("94.2 % of 7 s words")
-    '94.2\\xa0% of 7\\xa0s words'
+    >>> with_no_break_spaces("94.2 % of 7 s words, n = 25")
+    '94.2\\xa0% of 7\\xa0s words, n\\xa0=\\xa025'
     """
     return _UNITS.sub("\u00a0", text) if " " in text else text
 
