@@ -64,12 +64,13 @@ class Header:
                         Tag("span", ", operator" if person.role == "operator" else "")
                     Tag("button", "Log out")
                 ThemeSelector()
-            self._add_section_navigation(current_path, pipeline)
-            if len(pipelines) > 1:
-                with Tag("nav", classes="inner pipelines", aria_label="Pipelines"):
-                    _add_page_link("all", "/", None, is_current=pipeline is None)
-                    for name in pipelines:
-                        _add_page_link(name, current_path, name, is_current=name == pipeline)
+            with Tag("div", classes="inner lower"):
+                self._add_section_navigation(current_path, pipeline)
+                if len(pipelines) > 1:
+                    with Tag("nav", classes="pipelines", aria_label="Pipelines"):
+                        _add_page_link("all", "/", None, is_current=pipeline is None)
+                        for name in pipelines:
+                            _add_page_link(name, current_path, name, is_current=name == pipeline)
 
     @staticmethod
     def _add_section_navigation(current_path: str, pipeline: str | None) -> None:
@@ -77,7 +78,7 @@ class Header:
         for title, path, pages in PARTS:
             links = ("Summary", path), *pages
             if pages and pipeline is not None and current_path in (one for _, one in links):
-                with Tag("nav", classes="inner pages", aria_label=title):
+                with Tag("nav", classes="pages", aria_label=title):
                     for name, one in links:
                         _add_page_link(name, one, pipeline, is_current=one == current_path)
 

@@ -33,6 +33,7 @@ from streamboost.pipelines.status.formatting import (
     number_text,
     percent_text,
     time_text,
+    with_no_break_spaces,
 )
 
 __all__ = [
@@ -302,7 +303,9 @@ class OpenRequestsPanel:
     """Panel with the labelling progress, and a link to the labelling page of `pipeline`."""
 
     def __init__(self, pipeline: str) -> None:
-        with Tag("section", classes="panel", aria_labelledby="open-requests-title"):
+        with Tag(
+            "section", classes="panel", aria_labelledby="open-requests-title", id="open-requests"
+        ):
             Tag("h2", "Open requests", id="open-requests-title")
             self._progress = Tag("p", "", "summary")
             with Tag("p"):
@@ -333,7 +336,7 @@ class NextStepsPanel:
                 with Tag("li"):
                     with Tag("a", href=step.link):
                         Tag("bdi", step.action)
-                    Tag("bdi", step.text, "cause")
+                    Tag("bdi", with_no_break_spaces(step.text), "cause")
             if not steps:
                 Tag("li", "None: the pipeline is well, and no request is open.", "cause")
 

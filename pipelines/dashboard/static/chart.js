@@ -10,7 +10,7 @@ const duration = (v) =>
 
 const FORMATS = {
   percent: [(v) => `${precise.format(100 * v)}\u00a0%`, (v) => `${(100 * v).toFixed(1)}\u00a0%`],
-  count: [(v) => compact.format(v), (v) => precise.format(v)],
+  count: [(v) => (Math.abs(v) < 10_000 ? precise : compact).format(v), (v) => precise.format(v)],
   seconds: [(v) => (v ? duration(v) : "0"), duration],
 };
 
@@ -170,7 +170,7 @@ function options(frame, rows, marks, ends, colour, width) {
       data: named.map((name) => ({ name, icon: icons.get(name) ?? "inherit" })),
       top: 0,
       left: 0,
-      width,
+      width: width - 12, // its padding on both sides
       itemWidth: 22,
       itemHeight: 8,
       icon: "inherit",

@@ -168,6 +168,17 @@ LAYOUT_FAULTS = """wide => {
     if (one.matches(".scroll") && width >= wide && one.scrollWidth > one.clientWidth + 1)
       add("cut table", one);
   }
+  // WCAG 2.2, target size: 24 px; links within a text are exempt.
+  for (const one of document.querySelectorAll("button, select, summary, nav a"))
+    if (width < 400 && isShown(one) && Math.min(one.offsetWidth, one.offsetHeight) < 24)
+      add("small target", one);
+  const rows = Map.groupBy(
+    [...document.querySelectorAll(".panels > .panel")].filter(isShown), one => one.offsetTop);
+  for (const row of rows.values()) {
+    const box = row[0].parentElement.getBoundingClientRect();
+    const right = Math.max(...row.map(one => one.getBoundingClientRect().right));
+    if (box.width && right < box.right - 2) add("half-empty row", row.at(-1));
+  }
   for (const one of document.querySelectorAll("details.info")) {
     one.open = true;
     const { left, right } = one.querySelector("p").getBoundingClientRect();

@@ -96,6 +96,10 @@ def test_the_overview_fits_one_screen_and_two_of_a_phone_and_leads_on(visit):
         page.wait_for_function(
             "most => document.documentElement.scrollHeight <= most", arg=screens * height
         )
+    steps, spans, chart = (
+        page.locator(one).bounding_box()["y"] for one in ("#next-steps", ".spans", "#accuracy")
+    )
+    assert steps < spans < chart, "a phone shows what to do before the chart"
     page.locator("#next-steps").get_by_role("link", name="Label records").click()
     arrived(page, "**/label?pipeline=segments")
 
