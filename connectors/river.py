@@ -3,7 +3,7 @@
 `river` is imported when a dataset is opened, because the import takes a second.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import cache
 from itertools import islice
@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from streamboost.connectors.base import PARTITION, Message, Position, SinglePartitionSource, Source
+from streamboost.connectors.base import PARTITION, Message, SinglePartitionSource, Source
 from streamboost.connectors.messages.outgoing import Label
+from streamboost.connectors.request_log import RequestAnsweringSource
 from streamboost.errors import ConfigurationError, ConnectorError
 
 __all__ = ["RiverOracle", "RiverSource", "dataset_names"]
@@ -37,30 +38,24 @@ def dataset_names() -> tuple[str, ...]:
     return tuple(found)
 
 
-class _Dataset:
-    """River dataset, by name, that can be iterated repeatedly."""
+def _open_dataset(name: str) -> Any:
+    """Return a dataset of River, an iterable of (features, label); ConfigurationError if absent."""
+    from river import datasets
 
-    def __init__(self, name: str) -> None:
-        from river import datasets
-
-        known = dataset_names()
-        if name not in known:
-            near = get_close_matches(name, known, n=1, cutoff=0.0)
-            raise ConfigurationError(
-                f"River has no classification dataset {name!r}: perhaps {near[0]!r} is meant; "
-                f"there are {', '.join(known)}"
-            )
-        self.name = name
-        self._data: Any = getattr(datasets, name)()
-        if not getattr(self._data, "is_downloaded", True):
-            raise ConfigurationError(
-                f"River's dataset {name!r} is not on this machine: fetch it with "
-                f'`python -c "from river import datasets; datasets.{name}().download()"`'
-            )
-
-    def iterate_items(self) -> Iterator[tuple[dict[Any, Any], Any]]:
-        """Return an iterator over (features, label), from the first record."""
-        return iter(self._data)
+    known = dataset_names()
+    if name not in known:
+        near = get_close_matches(name, known, n=1, cutoff=0.0)
+        raise ConfigurationError(
+            f"River has no classification dataset {name!r}: perhaps {near[0]!r} is meant; "
+            f"there are {', '.join(known)}"
+        )
+    data = getattr(datasets, name)()
+    if not getattr(data, "is_downloaded", True):
+        raise ConfigurationError(
+            f"River's dataset {name!r} is not on this machine: fetch it with "
+            f'`python -c "from river import datasets; datasets.{name}().download()"`'
+        )
+    return data
 
 
 class RiverSource(SinglePartitionSource):
@@ -79,7 +74,7 @@ class RiverSource(SinglePartitionSource):
 
     def __init__(self, dataset: str) -> None:
         super().__init__(f"River's {dataset}")
-        self._dataset = _Dataset(dataset)
+        self._data: Iterable[tuple[dict[Any, Any], Any]] = _open_dataset(dataset)
         self._items: Iterator[tuple[dict[Any, Any], Any]] | None = None
 
     def poll(self, limit: int) -> list[Message]:
@@ -99,11 +94,11 @@ class RiverSource(SinglePartitionSource):
         self._items = None
 
     def _iterate_items_from(self, index: int) -> Iterator[tuple[dict[Any, Any], Any]]:
-        items = self._dataset.iterate_items()
+        items = iter(self._data)
         passed = sum(1 for _ in islice(items, index))
         if passed < index:
             raise ConnectorError(
-                f"River's {self._dataset.name} has {passed} records, and reading should continue "
+                f"{self.where} has {passed} records, and reading should continue "
                 f"at {index}: the position is from another dataset; start again with an empty state"
             )
         return items
@@ -113,12 +108,11 @@ class _RequestedRecord(msgspec.Struct):
     id: str
 
 
-class RiverOracle(Source):
+class RiverOracle(RequestAnsweringSource):
     """Source of labels for requested records, taken from a dataset, with a delay.
 
-    Its messages are the answers, `{"id": ..., "label": ...}`, one for each request in the order of
-    the requests. Its position is the position in the log of requests, and there is no other state.
-    A label that is not text is returned as its JSON text: `true`, `3`.
+    Its messages are the answers, `{"id": ..., "label": ...}`, one for each request. There is no
+    state except the position. A label that is not text is returned as its JSON text: `true`, `3`.
 
     Parameters
     ----------
@@ -147,64 +141,23 @@ class RiverOracle(Source):
     def __init__(self, dataset: str, requests: Source, delay: int, progress: Source) -> None:
         if delay < 0:
             raise ConfigurationError(f"delay = {delay}: write a number of records, 0 or more")
-        self._dataset = _Dataset(dataset)
-        self._requests = requests
+        super().__init__(requests)
+        self._dataset = dataset
         self._delay = delay
         self._progress = progress
         self._decoder = msgspec.json.Decoder(_RequestedRecord)
         self._labels: list[str] = []
-        self._ahead = self._dataset.iterate_items()
+        self._ahead = iter(_open_dataset(dataset))
 
-    def poll(self, limit: int) -> list[Message]:
-        """Return at most `limit` answers; stop at the first request whose answer is not due."""
-        start = self._requests.position()
-        requests = self._requests.poll(limit)
-        try:
-            answers = self._answer_due_requests(requests)
-        except ConnectorError:
-            self._requests.seek(start)
-            raise
-        if len(answers) < len(requests):
-            # Offsets may have gaps, so only the log can return the next position.
-            self._requests.seek(start)
-            self._requests.poll(len(answers))
-        return answers
-
-    def _answer_due_requests(self, requests: Sequence[Message]) -> list[Message]:
-        answers: list[Message] = []
+    def _append_due_answers(self, requests: Sequence[Message], answers: list[Message]) -> int:
         records = sum(self._progress.position().values())
-        for request in requests:
+        for passed, request in enumerate(requests):
             record = self._decode_record_index(request)
             if int(record) + self._delay >= records:
-                break
+                return passed
             payload = Label(record, self._label_of_record(int(record))).encode()
             answers.append(Message(payload, request.partition, request.offset, len(payload)))
-        return answers
-
-    def position(self) -> Position:
-        """Return the position in the requests log."""
-        return self._requests.position()
-
-    @property
-    def content_fingerprint(self) -> str | None:
-        """The fingerprint of the requests log."""
-        return self._requests.content_fingerprint
-
-    def set_expected_content(self, fingerprint: str) -> None:
-        """Read only the requests log that `fingerprint` identifies."""
-        self._requests.set_expected_content(fingerprint)
-
-    def seek(self, position: Position) -> None:
-        """Continue at a position in the requests log."""
-        self._requests.seek(position)
-
-    def release_resources(self) -> None:
-        """Release the resources of the requests log until the next poll."""
-        self._requests.release_resources()
-
-    def close(self) -> None:
-        """Close the requests log."""
-        self._requests.close()
+        return len(requests)
 
     def _decode_record_index(self, request: Message) -> str:
         try:
@@ -214,7 +167,7 @@ class RiverOracle(Source):
         except (msgspec.MsgspecError, ValueError) as error:
             raise ConnectorError(
                 f"the request at offset {request.offset} of partition {request.partition!r} does "
-                f"not name a record of River's {self._dataset.name} by its index: {error}; let "
+                f"not name a record of River's {self._dataset} by its index: {error}; let "
                 "the oracle answer only requests for that dataset's records"
             ) from error
         return record
@@ -225,7 +178,7 @@ class RiverOracle(Source):
             self._labels += [_label_to_text(label) for _, label in islice(self._ahead, missing)]
         if index >= len(self._labels):
             raise ConnectorError(
-                f"River's {self._dataset.name} has {len(self._labels)} records, and a request "
+                f"River's {self._dataset} has {len(self._labels)} records, and a request "
                 f"names record {index}: the requests are for another dataset's records"
             )
         return self._labels[index]

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from streamboost.connectors.base import PARTITION, Message, Position, Source
+from streamboost.connectors.base import PARTITION, Message, Source
 from streamboost.connectors.messages.outgoing import Time, parse_time_ms
 from streamboost.connectors.oracle.table import OracleLabels
+from streamboost.connectors.request_log import RequestAnsweringSource
 from streamboost.errors import ConnectorError
 
 __all__ = ["AnswersOracle", "DelayedAnswerIds"]
@@ -95,12 +96,11 @@ class DelayedAnswerIds:
         return time <= self._newest - self._milliseconds
 
 
-class AnswersOracle(Source):
+class AnswersOracle(RequestAnsweringSource):
     """Source of labels for requested records, taken from a file, with a delay.
 
-    Its messages are label messages in the order of the log of requests, without records whose label
-    is not in the file. Its position is the position in that log. There is no other state, because
-    the log of predictions determines which answers are due. A replay ignores the delay.
+    Records whose label is not in the file are left out. There is no state except the position,
+    because the log of predictions determines which answers are due. A replay ignores the delay.
 
     Parameters
     ----------
@@ -129,37 +129,12 @@ class AnswersOracle(Source):
     def __init__(
         self, answers: OracleLabels, requests: Source, not_yet_due: DelayedAnswerIds | None = None
     ) -> None:
+        super().__init__(requests)
         self._answers = answers
-        self._requests = requests
         self._not_yet_due = not_yet_due
         self._rereads = False
 
-    def poll(self, limit: int) -> list[Message]:
-        """Return at most `limit` answers; stop at the first request whose answer is not due."""
-        start = self._requests.position()
-        answers: list[Message] = []
-        try:
-            while len(answers) < limit:
-                before = self._requests.position()
-                requests = self._requests.poll(limit - len(answers))
-                passed = self._append_due_answers(requests, answers)
-                if passed < len(requests):
-                    # Offsets may have gaps, so only the log can return the next position.
-                    self._requests.seek(before)
-                    self._requests.poll(passed)
-                    break
-                if not requests:
-                    break
-        except BaseException:
-            self._requests.seek(start)
-            raise
-        return answers
-
     def _append_due_answers(self, requests: Sequence[Message], answers: list[Message]) -> int:
-        """Append answers to `answers`; stop at the first request whose answer is not due.
-
-        Returns the number of processed requests, which includes requests without a known label.
-        """
         if self._not_yet_due is not None and not self._rereads:
             self._not_yet_due.read_new_predictions()
         for passed, message in enumerate(requests):
@@ -177,23 +152,6 @@ class AnswersOracle(Source):
                 answers.append(Message(payload, message.partition, message.offset, len(payload)))
         return len(requests)
 
-    def position(self) -> Position:
-        """Return the position in the log of requests."""
-        return self._requests.position()
-
-    @property
-    def content_fingerprint(self) -> str | None:
-        """The fingerprint of the log of requests."""
-        return self._requests.content_fingerprint
-
-    def set_expected_content(self, fingerprint: str) -> None:
-        """Read only the log that `fingerprint` identifies."""
-        self._requests.set_expected_content(fingerprint)
-
-    def seek(self, position: Position) -> None:
-        """Continue at a position in the log of requests."""
-        self._requests.seek(position)
-
     def read_range(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
         """Return `n` answers again, for a replay, regardless of the delay."""
         self._rereads = True
@@ -204,12 +162,12 @@ class AnswersOracle(Source):
 
     def release_resources(self) -> None:
         """Release the resources of the logs; the next read acquires them again."""
-        self._requests.release_resources()
+        super().release_resources()
         if self._not_yet_due is not None:
             self._not_yet_due.release_resources()
 
     def close(self) -> None:
         """Close the logs."""
-        self._requests.close()
+        super().close()
         if self._not_yet_due is not None:
             self._not_yet_due.close()
