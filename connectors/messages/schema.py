@@ -7,6 +7,7 @@ message, and drops all other fields. If a JSON object has a field twice, the las
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from dataclasses import fields as dataclass_fields
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -151,7 +152,8 @@ class Schema:
         for name in ("exclude", "left_out", "classes", "include"):
             if not isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, tuple(given))
-        check_schema_settings(self)
+        for fault in _setting_faults(self):
+            raise ConfigurationError(fault)
         if self.classes:
             kind, classes = parse_classes(self.classes, self.label_kind)
             object.__setattr__(self, "classes", classes)
@@ -304,13 +306,30 @@ class Schema:
         >>> Schema.from_json(schema.to_json()) == schema
         True
         """
-        return _schema_to_json(self)
+        names = self.label_fields
+        saved = {one.name: getattr(self, one.name) for one in dataclass_fields(self)} | {
+            "fields": None if isinstance(self.fields, str) else _fields_to_json(self.fields),
+            "named": _fields_to_json(self.named),
+            "label_fields": (
+                {} if names == LabelFields() else {"id": names.id or "", "label": names.label}
+            ),
+        }
+        text = msgspec.json.encode(_SavedSchema(format=_FORMAT, **saved))
+        return msgspec.json.format(text).decode() + "\n"
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Schema":
         """Decode the result of `to_json`; raise StateError if it is damaged."""
         try:
-            return cls(**_settings_from_json(text))
+            found = msgspec.json.decode(text, type=_SavedFormat).format
+            if found != _FORMAT:
+                raise ValueError(f"its format is {found}, and this release reads {_FORMAT}")
+            saved = msgspec.structs.asdict(msgspec.json.decode(text, type=_SavedSchema))
+            del saved["format"]
+            if saved["fields"] is None:
+                saved["fields"] = "auto"
+            names = {name: value for name, value in saved["label_fields"].items() if value}
+            return cls(**saved | {"label_fields": LabelFields(**names)})
         except (msgspec.MsgspecError, ValueError) as error:
             raise StateError(
                 f"the saved schema cannot be used: {error}; restore the file, or start again with "
@@ -367,12 +386,6 @@ def _parse_field_settings(settings_by_name: Any) -> dict[str, Field]:
 
 
 _LABELS = ("auto", "string", "integer", "boolean")
-
-
-def check_schema_settings(schema: "Schema") -> None:
-    """Raise ConfigurationError for the first invalid setting of a schema."""
-    for fault in _setting_faults(schema):
-        raise ConfigurationError(fault)
 
 
 def parse_classes(
@@ -477,70 +490,15 @@ class _SavedSchema(_SavedFormat, forbid_unknown_fields=True, omit_defaults=True)
     max_record_bytes: int
     fields: dict[str, Any] | None = None
     named: dict[str, Any] = {}
-    exclude: list[str] = []
-    left_out: list[str] = []
+    exclude: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     label_fields: dict[str, str] = {}
     kind: Literal["string", "integer", "boolean"] | None = None
-    classes: list[str | int] = []
+    classes: tuple[str | int, ...] = ()
     id_from: Literal["field", "key"] = "field"
     inline_labels: bool = False
-    include: list[str] = []
+    include: tuple[str, ...] = ()
     probabilities: bool = False
-
-
-def _schema_to_json(schema: "Schema") -> str:
-    """Encode the settings of `schema` as JSON."""
-    names = schema.label_fields
-    saved = _SavedSchema(
-        format=_FORMAT,
-        id=schema.id,
-        time=schema.time,
-        label=schema.label,
-        numeric=schema.numeric,
-        max_record_bytes=schema.max_record_bytes,
-        fields=None if isinstance(schema.fields, str) else _fields_to_json(schema.fields),
-        named=_fields_to_json(schema.named),
-        exclude=list(schema.exclude),
-        left_out=list(schema.left_out),
-        label_fields={} if names == LabelFields() else {"id": names.id or "", "label": names.label},
-        kind=schema.kind,
-        classes=list(schema.classes),
-        id_from=schema.id_from,
-        inline_labels=schema.inline_labels,
-        include=list(schema.include),
-        probabilities=schema.probabilities,
-    )
-    return msgspec.json.format(msgspec.json.encode(saved)).decode() + "\n"
-
-
-def _settings_from_json(text: str | bytes) -> dict[str, Any]:
-    """Return the arguments of `Schema` from the result of `_schema_to_json`.
-
-    Raises ValueError or msgspec's MsgspecError if `text` is damaged.
-    """
-    found = msgspec.json.decode(text, type=_SavedFormat).format
-    if found != _FORMAT:
-        raise ValueError(f"its format is {found}, and this release reads {_FORMAT}")
-    saved = msgspec.json.decode(text, type=_SavedSchema)
-    names = {name: value for name, value in saved.label_fields.items() if value}
-    return {
-        "id": saved.id,
-        "time": saved.time,
-        "label": saved.label,
-        "numeric": saved.numeric,
-        "max_record_bytes": saved.max_record_bytes,
-        "fields": "auto" if saved.fields is None else saved.fields,
-        "named": saved.named,
-        "exclude": saved.exclude,
-        "left_out": saved.left_out,
-        "label_fields": LabelFields(**names),
-        "kind": saved.kind,
-        "classes": saved.classes,
-        "id_from": saved.id_from,
-        "inline_labels": saved.inline_labels,
-        "include": saved.include,
-        "probabilities": saved.probabilities,
-    }
 
 
 def _fields_to_json(fields: Mapping[str, Field]) -> dict[str, Any]:
