@@ -56,15 +56,13 @@ class ApiClient:
 
     def post(self, path: str, body: Any, response_type: type[Response]) -> Response:
         """Send `body` as JSON with POST, and return the response as `response_type`."""
-        return self._decode_response(
-            self._request_resource("POST", path, msgspec.json.encode(body)), response_type
-        )
+        content = self._request_resource("POST", path, msgspec.json.encode(body))
+        return self._decode_response(content, response_type)
 
     def patch(self, path: str, body: Any, response_type: type[Response]) -> Response:
         """Change the resource at `path` with PATCH, and return it as `response_type`."""
-        return self._decode_response(
-            self._request_resource("PATCH", path, msgspec.json.encode(body)), response_type
-        )
+        content = self._request_resource("PATCH", path, msgspec.json.encode(body))
+        return self._decode_response(content, response_type)
 
     def delete(self, path: str) -> None:
         """Delete the resource at `path`, if it exists."""
@@ -81,15 +79,13 @@ class ApiClient:
         was_given = self._access is not None
         try:
             return self._send_request(method, path, body, self._authorization_header())
-        except _HttpRefusalError as refused:
+        except RequestRefusedError as refused:
             if refused.status == 401 and was_given:
                 self._access = None
                 return self._request_resource(method, path, body, allow_missing=allow_missing)
             if refused.status == 404 and allow_missing:
                 return None
-            raise RequestRefusedError(
-                f"{self._where}: {_explain_refused_request(refused)}", refused.status
-            ) from None
+            raise
 
     def _authorization_header(self) -> str:
         if not self._is_personal:
@@ -133,7 +129,8 @@ class ApiClient:
             ) from None
         if 300 <= error.code < 400:
             text = str(error.headers.get("Location", ""))
-        raise _HttpRefusalError(error.code, _reason_in_error_response(text))
+        reason = _refusal_text(error.code, _reason_in_error_response(text))
+        raise RequestRefusedError(f"{self._where}: {reason}", error.code) from None
 
     def _decode_response(self, content: bytes | None, response_type: type[Response]) -> Response:
         try:
@@ -159,22 +156,17 @@ class _NoRedirectHandler(urllib.request.HTTPRedirectHandler):
 class RequestRefusedError(ConnectorError):
     """Raised if the server refuses a request; the request had no effect, and a retry cannot help.
 
-    Attributes
-    ----------
-    of_tasks
-        Whether the server refused the tasks in the request, not the user or the address.
+    `status` is the HTTP status of the response.
     """
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
-        self.of_tasks = status in (400, 413)
-
-
-class _HttpRefusalError(Exception):
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(status, text)
         self.status = status
-        self.text = text
+
+    @property
+    def of_tasks(self) -> bool:
+        """Whether the server refused the tasks in the request, not the user or the address."""
+        return self.status in (400, 413)
 
 
 class _ErrorResponse(msgspec.Struct):
@@ -194,12 +186,11 @@ def _reason_in_error_response(body_text: str) -> str:
     return (found[0].partition(" :: ")[0] if found else told.detail)[:500]
 
 
-def _explain_refused_request(refusal: _HttpRefusalError) -> str:
+def _refusal_text(status: int, reason: str) -> str:
     """Return text that explains why the server refused a request, with a remedy."""
-    status = refusal.status
     if status == 401:
         return (
-            f"the token is refused (401), as {refusal.text!r}: make a new one under Account & "
+            f"the token is refused (401), as {reason!r}: make a new one under Account & "
             "Settings, and see that tokens of its kind are enabled for the organization"
         )
     if status == 403:
@@ -207,8 +198,8 @@ def _explain_refused_request(refusal: _HttpRefusalError) -> str:
     if status == 404:
         return "it is not there, or the token's user cannot see it (404): correct project or url"
     if 300 <= status < 400:
-        return f"it leads elsewhere ({status}), to {refusal.text!r}: write that address into url"
+        return f"it leads elsewhere ({status}), to {reason!r}: write that address into url"
     return (
-        f"what is sent is refused ({status}): {refusal.text}; see that the labelling interface "
+        f"what is sent is refused ({status}): {reason}; see that the labelling interface "
         "fits the tasks"
     )

@@ -23,7 +23,8 @@ def mask_secrets_in_errors(mask: Mask) -> Iterator[None]:
     try:
         yield
     except StreamBoostError as error:
-        raise type(error)(mask(str(error))) from None
+        error.args = (mask(str(error)),)
+        raise error from None
 
 
 @contextmanager

@@ -370,6 +370,7 @@ def test_command_prints_the_summary(studio, add, tmp_path, streamboost_command):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "the token is refused (401)" in err
+    assert "Traceback" not in err
     assert "0" * 40 not in err
 
 
