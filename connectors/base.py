@@ -205,7 +205,6 @@ class SinglePartitionSource(Source):
         self._set_next_offset(position.get(PARTITION, 0))
 
     def _set_next_offset(self, offset: int) -> None:
-        """Set the offset of the next message."""
         self._next = offset
 
 

@@ -168,7 +168,6 @@ class CsvSource(LineSource):
     def _warn_of_open_quote(
         self, file: BinaryIO, row: Message, n_lines: int, condition: str
     ) -> None:
-        """Log a warning, once per row, for a row whose quoted cell is not closed."""
         if row.offset != self._open_at:
             self._open_at = row.offset
             _log.warning(
@@ -266,7 +265,6 @@ class CsvSource(LineSource):
 
 
 def _has_line_break_before(file: BinaryIO, end: int) -> bool:
-    """Return whether the byte before `end` is a line break."""
     file.seek(end - 1)
     return file.read(1) == b"\n"
 

@@ -206,7 +206,6 @@ class LineSource(SinglePartitionSource):
         return None
 
     def _open_next_file(self) -> BinaryIO | None:
-        """Open and return the file with the next line; None if this file does not exist yet."""
         segment = self._segment_of_next_offset()
         if self._file is not None and self._base != segment.base:
             self.close()
@@ -319,11 +318,9 @@ class LineSource(SinglePartitionSource):
         return begun[-1] if begun else FileSegment(0)
 
     def _current_segment(self) -> FileSegment:
-        """Return the segment whose file is open."""
         return next(one for one in self._segments if one.base == self._base)
 
     def _replace_segment(self, segment: FileSegment) -> None:
-        """Store `segment` in place of the segment that has the same base offset."""
         others = [one for one in self._segments if one.base != segment.base]
         self._segments = sorted([*others, segment], key=lambda one: one.base)
 
@@ -356,7 +353,6 @@ class LineSource(SinglePartitionSource):
         )
 
     def _describe_file_difference(self, segment: FileSegment) -> str:
-        """Return error text on how the file at the path differs from the segment's file."""
         size = self._path.stat().st_size
         if size < segment.known:
             return f"it has only {size} bytes now"
@@ -464,7 +460,6 @@ class LineSource(SinglePartitionSource):
 
 
 def _is_file_of_segments(path: Path, segments: list[FileSegment]) -> bool:
-    """Return whether the file at `path` is the file of one of `segments`."""
     there = path.stat()
     return any(
         one.has_device_and_inode(there) or file_begins_with_segment(path, one) for one in segments

@@ -25,8 +25,6 @@ _ROWS = 1_000
 
 
 class _InvalidUtf8(NamedTuple):
-    """Content of a text cell that is not valid UTF-8."""
-
     content: bytes
 
 
@@ -121,7 +119,6 @@ class ParquetSource(ReplacementDetectingSource):
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """Context manager that raises errors of pyarrow as ConnectorError."""
         import pyarrow
 
         try:

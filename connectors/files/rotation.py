@@ -168,12 +168,10 @@ def find_rotated_files(path: Path, since_ns: int) -> list[Path]:
 
 
 def _path_and_link_target(path: Path) -> list[Path]:
-    """Return `path` and, if it is a symbolic link, the file that it leads to."""
     return [path, Path(os.path.realpath(path))] if path.is_symlink() else [path]
 
 
 def _rotated_name_pattern(path: Path) -> re.Pattern[str]:
-    """Return the pattern of the names of rotated files of `path`."""
     stem, *endings = path.name.split(".")
     ending = "".join(rf"\.{re.escape(one)}" for one in endings)
     number = r"\d[\d.:_TZ+-]*"

@@ -25,14 +25,10 @@ class ApiClient:
 
     Parameters
     ----------
-    url
-        Address of the server.
-    token
-        A personal access token or a legacy one.
-    where
-        Description of the server in error messages.
-    timeout
-        Seconds to wait for an answer.
+    url : address of the server
+    token : A personal access token or a legacy one
+    where : description of the server in error messages
+    timeout : seconds to wait for an answer
     """
 
     def __init__(self, url: str, token: str, where: str, timeout: float) -> None:
@@ -170,8 +166,6 @@ class RequestRefusedError(ConnectorError):
 
 
 class _ErrorResponse(msgspec.Struct):
-    """Body of an error response of Label Studio."""
-
     detail: str = ""
     validation_errors: dict[str, list[Any]] = {}
 
@@ -187,7 +181,6 @@ def _reason_in_error_response(body_text: str) -> str:
 
 
 def _refusal_text(status: int, reason: str) -> str:
-    """Return text that explains why the server refused a request, with a remedy."""
     if status == 401:
         return (
             f"the token is refused (401), as {reason!r}: make a new one under Account & "

@@ -37,10 +37,8 @@ class TaskVariable:
 
     Attributes
     ----------
-    path
-        Name of the field, or nested names separated by dots.
-    is_list
-        Whether the value of the field must be a list.
+    path : name of the field, or nested names separated by dots
+    is_list : whether the value of the field must be a list
     """
 
     path: str
@@ -97,7 +95,6 @@ def add_missing_fields(data: dict[str, Any], variables: Iterable[TaskVariable]) 
 def _set_field_if_missing(
     data: dict[str, Any], path: str, default_value: Any, *, is_list: bool
 ) -> None:
-    """Set the field of `data` at the dotted `path` to `default_value`, if missing or null."""
     head, dot, rest = path.partition(".")
     if dot:
         flat = data.get(path)

@@ -46,12 +46,9 @@ class ChoicesTag:
 
     Attributes
     ----------
-    name, to_name
-        Name of this tag, and name of the tag with the content that is labelled.
-    labels
-        Labels that annotators can select.
-    variables
-        Fields that the interface shows, and that the data of each task must have.
+    name, to_name : name of this tag, and name of the tag with the content that is labelled
+    labels : labels that annotators can select
+    variables : fields that the interface shows, and that the data of each task must have
     """
 
     name: str
@@ -79,13 +76,10 @@ class LabelStudioAnswer:
 
     Attributes
     ----------
-    label
-        The choice.
-    annotator
-        E-mail address of the annotator, which is unique on a server. Without a usable address,
-        "label studio" and the annotator's number; without a number, "label studio".
-    time
-        Creation time of the annotation, in Label Studio's format.
+    label : the choice
+    annotator : e-mail address of the annotator, which is unique on a server. Without a usable
+        address, "label studio" and the annotator's number; without a number, "label studio".
+    time : creation time of the annotation, in Label Studio's format
     """
 
     label: str
@@ -98,16 +92,11 @@ class LabelStudioPrediction(msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-    task
-        Number of the task.
-    model_version
-        Text by which the Data Manager filters predictions.
-    score
-        Number by which the Data Manager sorts tasks.
-    result
-        The predicted annotation in Label Studio's format; empty if no label is predicted.
-    id
-        Number of the prediction; None for a new one.
+    task : number of the task
+    model_version : text by which the Data Manager filters predictions
+    score : number by which the Data Manager sorts tasks
+    result : the predicted annotation in Label Studio's format; empty if no label is predicted
+    id : number of the prediction; None for a new one
     """
 
     task: int
@@ -123,21 +112,14 @@ class LabelStudioTask:
 
     Attributes
     ----------
-    id
-        Number of the task in Label Studio.
-    key
-        Text in the field `KEY` of the task's data; None without such a text.
-    data
-        Data of the task.
-    predictions
-        Predictions of the task.
-    is_touched
-        Whether an annotator has annotated or skipped the task, or has a draft.
-    is_begun
-        Whether an annotator has annotated the task, or has a draft.
-    answers
-        The newest answer of each annotator, in the order of their first answers. Empty until the
-        task has the number of annotations that the project requires.
+    id : number of the task in Label Studio
+    key : text in the field `KEY` of the task's data; None without such a text
+    data : data of the task
+    predictions : predictions of the task
+    is_touched : whether an annotator has annotated or skipped the task, or has a draft
+    is_begun : whether an annotator has annotated the task, or has a draft
+    answers : the newest answer of each annotator, in the order of their first answers. Empty until
+        the task has the number of annotations that the project requires.
     """
 
     id: int
@@ -165,8 +147,7 @@ class LabelStudioProject:
 
     Attributes
     ----------
-    where
-        Description of the project for messages.
+    where : description of the project for messages
 
     Raises
     ------
@@ -317,7 +298,6 @@ class _Annotation(msgspec.Struct):
     created_username: Any = None
 
     def annotator(self) -> str:
-        """Return the name of the annotator, as in `LabelStudioAnswer`."""
         found = _EMAIL.search(str(self.created_username))
         if found and not unprintable_character_fault(found[1]):
             return found[1]
@@ -325,7 +305,6 @@ class _Annotation(msgspec.Struct):
         return f"{_UNKNOWN_ANNOTATOR} {self.completed_by}" if is_number else _UNKNOWN_ANNOTATOR
 
     def chosen_label(self, tag_name: str) -> str | None:
-        """Return the label chosen in the tag `tag_name`; None if not exactly one was chosen."""
         results = [one for one in _list_or_empty(self.result) if isinstance(one, dict)]
         values = [
             one.get("value")
@@ -358,7 +337,6 @@ class _TaskResponse(msgspec.Struct):
     draft_exists: bool = False  # `drafts` lists only drafts of the token's user
 
     def to_label_studio_task(self, choices: ChoicesTag) -> LabelStudioTask:
-        """Return the task with the newest answer of each annotator."""
         answers: dict[str, LabelStudioAnswer] = {}
         for one in sorted(self.annotations, key=lambda each: each.created_at or ""):
             label = one.chosen_label(choices.name)

@@ -183,7 +183,6 @@ class DecodeContext:
     def _reject_message_without_value(
         self, index: int, required_values: Sequence[Any], reason_by_name: dict[str, Reason]
     ) -> None:
-        """Add a dead letter for a message of which a required value is None or ""."""
         for place, (value, name) in enumerate(zip(required_values, reason_by_name, strict=True)):
             if value is None or value == "":
                 missing = "absent or null" if value is None else "empty"
@@ -316,8 +315,6 @@ def time_or_none(value: Any) -> Time:
 
 @dataclass(slots=True)
 class _FieldTreeNode:
-    """Node of the tree of known fields: the field names at one level of nested records."""
-
     leaves: set[str] = field(default_factory=set)
     inner: "dict[str, _FieldTreeNode]" = field(default_factory=dict)
 

@@ -83,7 +83,6 @@ def _feature_values_getter(features: Sequence[str]) -> Callable[[dict[str, Any]]
 
 
 def _unhidden_values_getter(hidden_paths: Sequence[str]) -> Callable[[dict[str, Any]], list[Any]]:
-    """Return a function that gets the values of a record outside of `hidden_paths`."""
     hidden = frozenset([*hidden_paths, *LABEL_MESSAGE_FIELDS])
     return lambda record: [
         value for path, value in flatten(record).items() if not is_within_any(path, hidden)

@@ -56,7 +56,6 @@ KEPT_BYTES = 64 * 1024
 
 
 def _numpy_scalar_to_python(value: Any) -> Any:
-    """Convert a NumPy scalar to a Python value for msgspec."""
     if isinstance(value, np.generic):
         return value.item()
     raise NotImplementedError(f"a {type(value).__name__} cannot stand in a message")

@@ -121,7 +121,6 @@ class OracleLabels:
         return found
 
     def _read_labels(self) -> dict[str, bytes]:
-        """Read the file; return a mapping from record id to label, as JSON in bytes."""
         row = _make_record_reader(self._fields)
         text = {self._fields.id} | ({self._fields.label} if self._fields.as_text else set())
         found: dict[str, bytes] = {}
@@ -165,7 +164,6 @@ class OracleLabels:
         return str(id), json_label_as_text(label) if self._fields.as_text else label, None
 
     def _no_labels_in_file_error(self, first_records: Sequence[bytes]) -> DataError:
-        """Return the error for a file without labels, given its first records."""
         names = (self._fields.id, self._fields.label)
         why = absent_fields_error(first_records, names) or self._skipped_counts_text
         return DataError(
@@ -184,12 +182,10 @@ def json_label_as_text(label: bytes) -> bytes:
 
 
 def _make_record_reader(fields: AnswerFields) -> Callable[[bytes], tuple[Any, Any]]:
-    """Return a function that decodes a record and returns its id and label."""
     decode = msgspec.json.Decoder(dict[str, Any]).decode
     id, label = make_id_reader(fields.id), path_getter(fields.label)
 
     def read_id_and_label(payload: bytes) -> tuple[Any, Any]:
-        """Return the id and the label of a record."""
         record = decode(payload)
         return id(record), label(record)
 

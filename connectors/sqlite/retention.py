@@ -145,7 +145,6 @@ class StreamRetention:
         return n_deleted
 
     def _count_appended_messages(self) -> int:
-        """Return the number of messages that were appended since the last call; 0 at first."""
         with self._database.read_transaction() as connection:
             if connection is None:
                 return 0
@@ -197,7 +196,6 @@ class StreamRetention:
         )
 
     def _truncate_if_mostly_free(self) -> None:
-        """Free disk space: remove unused pages from the file if most of its pages are unused."""
         with self._database.write_transaction() as connection:
             free, pages = (
                 connection.execute(f"PRAGMA {name}").fetchone()[0]

@@ -154,7 +154,6 @@ class SqliteSource(ReplacementDetectingSource):
         self._gaps = {PARTITION: (self._next, first)}
 
     def _is_last_message_replaced(self, connection: Connection) -> bool:
-        """Return whether the message at the last offset read was replaced by another one."""
         row = connection.execute(
             f'SELECT substr(CAST(payload AS BLOB), 1, ?) FROM "{self._stream}" WHERE offset = ?',
             (min(self._max_bytes + 1, _BEGINNING), self._last.offset),

@@ -132,7 +132,6 @@ def restore_backup(config: Config, folder: Path) -> BackupManifest:
 
 @contextmanager
 def _translate_copy_errors(source: Path, target: Path) -> Iterator[None]:
-    """Context manager that raises OSError and ModelFileError of its body as StateError."""
     try:
         yield
     except (OSError, ModelFileError) as error:
@@ -147,7 +146,6 @@ class _ChangedMeanwhileError(Exception):
 
 
 def _copy_files(source: Path, target: Path) -> None:
-    """Copy the files of a state folder, in the order that makes the copy consistent."""
     names = sorted(
         path.name
         for path in source.iterdir()
@@ -247,7 +245,6 @@ def _check_journal(config: Config, copy: State, checkpoint: int) -> int:
 
 
 def _copied_files(folder: Path) -> Iterator[Path]:
-    """Yield the files of a backup, sorted, without its manifest and SQLite's temporary files."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name != _MANIFEST and not path.name.endswith(_COMPANIONS):
             yield path

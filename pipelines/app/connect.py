@@ -136,7 +136,6 @@ def create_topics(config: Config) -> list[str]:
 
 
 def _records_topic(config: Config) -> list[str]:
-    """Return a list with the Kafka topic of the records; [] if they are not read from Kafka."""
     source = config.sections.source
     return [source.topic] if isinstance(source, KafkaTopic) else []
 
@@ -205,7 +204,6 @@ def describe_retention_of_topics(config: Config) -> str:
 
 
 def _topic_settings(config: Config) -> dict[str, Mapping[str, Any]]:
-    """Return a mapping from each topic of the pipeline to the Kafka settings for its creation."""
     from streamboost.connectors.kafka.admin import JOURNAL, MESSAGES, REPLAYED
     from streamboost.connectors.kafka.journal import journal_topic
 

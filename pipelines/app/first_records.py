@@ -60,7 +60,6 @@ def infer_schema(
 def _infer_schema_after_transformer(
     config: Config, schema: Schema, messages: Sequence[Message]
 ) -> InferredSchema:
-    """Return the schema inferred from the messages, after the pipeline's transformer, if any."""
     return schema.infer(transform_messages(config, schema, messages))
 
 

@@ -276,7 +276,6 @@ def _description_lines(description: dict[str, Any]) -> list[str]:
 
 
 def _expert_lines(weights: Mapping[str, float]) -> Iterator[str]:
-    """Yield a title line, then a line for each expert with its weight as a percentage."""
     if weights:
         yield "  experts"
     for name, weight in weights.items():
@@ -284,7 +283,6 @@ def _expert_lines(weights: Mapping[str, float]) -> Iterator[str]:
 
 
 def _change_lines(changes: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line with the number of detected stream changes, and a line about the newest."""
     if newest := changes["newest"]:
         yield f"  changes          {changes['total']:<10,} detected in the stream"
         then, since = f"label {newest['labels']:,}", newest["since_labels"] + 1
@@ -292,7 +290,6 @@ def _change_lines(changes: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _recorded_prediction_lines(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield lines with the counts of the predictions of another system in the records."""
     if counts:
         yield "  predictions in the records"
     for name, n in counts.items():
@@ -301,7 +298,6 @@ def _recorded_prediction_lines(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def _forecast_lines(checkpoint: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a title line, then lines about the accuracy after further labels."""
     report = checkpoint["evaluation"]["recent"]
     if report["records"]:
         yield "  forecast over labels, with 90 % intervals"
@@ -310,7 +306,6 @@ def _forecast_lines(checkpoint: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _version_lines(comparisons: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a title line, then lines about the newest versions compared with earlier ones."""
     if comparisons:
         yield "  versions on the same records, with 95 % confidence sequences"
         for line in comparison_lines(comparisons):
@@ -318,7 +313,6 @@ def _version_lines(comparisons: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _shadow_model_lines(reports: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield table lines with each shadow model's accuracy, estimated from requested labels."""
     if reports:
         yield "  shadow models, share of correct predictions on arrival"
         yield _format_table_row("", "since the start", "newest")
@@ -348,7 +342,6 @@ def annotator_lines(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
 
 
 def _field_problem_lines(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """Yield lines about unknown fields and unreadable values, the most frequent first."""
     for key, title, text in _FIELDS:
         names = sorted(counts.get(key, {}).items(), key=lambda one: -one[1])
         if names:

@@ -94,14 +94,11 @@ def status_text(documents: Mapping[str, Any], rate: float) -> str:
 
 
 class _StatusLineErasingFormatter(logging.Formatter):
-    """Formatter that erases the status line before each log line."""
-
     def __init__(self, inner: logging.Formatter) -> None:
         super().__init__()
         self._inner = inner
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the log line of `record`, preceded by characters that erase the status line."""
         return ERASE + self._inner.format(record)
 
 
@@ -113,5 +110,4 @@ def _terminal_width(stream: TextIO) -> int:
 
 
 def _truncate(text: str, columns: int) -> str:
-    """Return the text, cut to fewer than `columns` characters, so that the line does not wrap."""
     return text if len(text) < columns else f"{text[: columns - 2]}…"

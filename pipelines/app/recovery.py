@@ -513,7 +513,6 @@ def _is_stored_in_state_log(config: Config, section: Endpoint) -> bool:
 
 
 def _describe_lost_data(config: Config, copy: CheckpointCopy | None) -> str:
-    """Return a text that lists the data that a rebuild cannot restore."""
     lost = (
         "queued commands, the history in status.db, the annotators of labels (labelling.db), Label "
         "Studio's tasks (label_studio.db) and the tokens"

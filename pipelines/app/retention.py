@@ -166,7 +166,6 @@ class JournalRetention(Observer):
             self._start_requested_deletion()
 
     def _start_requested_deletion(self) -> None:
-        """Start a thread for the newest request, unless the thread of another one is running."""
         if self._request is None or (self._thread is not None and self._thread.is_alive()):
             return
         request, self._request = self._request, None

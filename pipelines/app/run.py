@@ -176,7 +176,6 @@ def _add_config_changes_to_journal(config: Config, pipeline: Pipeline) -> None:
 
 
 def _run_and_save_checkpoint(runner: Runner, state: State, *, until_idle: bool) -> int:
-    """Run a recovered pipeline, save a final checkpoint, and return the newest batch's number."""
     try:
         runner.run(until_idle=until_idle)
     except Interrupted:

@@ -88,6 +88,5 @@ def build_scorer(config: Config, stop: StopToken) -> "Scorer":
 
 
 def _learner_factory(config: Config) -> "Callable[[Schema], StreamLearner]":
-    """Return a function that creates untrained learners with the settings of the pipeline."""
     core, seed = config.learner_config, config.sections.pipeline.seed
     return lambda schema: core.build_learner(schema, seed, encoders=config.encoders)

@@ -179,7 +179,6 @@ def log_out_users(configs: Sequence[Config], names: Sequence[str]) -> dict[str, 
 
 
 def _load_token_and_users(config: Config) -> tuple[str, Users]:
-    """Return the token for programs, created if missing, and the store of users."""
     state = State(config.state)
     with state.translate_errors():
         state.create()
@@ -189,7 +188,6 @@ def _load_token_and_users(config: Config) -> tuple[str, Users]:
 
 
 def _process_user_name() -> str:
-    """Return the name of the user of this process; "operator" if the system has none."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a user id without a name, as in some containers
@@ -223,14 +221,11 @@ def build_server(
 
 
 class _ServerWithExitCallback(uvicorn.Server):
-    """Server that calls `on_exit` in the handler of the first stop signal."""
-
     def __init__(self, config: LimitedUvicornConfig, on_exit: Callable[[], None] | None) -> None:
         super().__init__(config)
         self._on_exit = on_exit
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Call `on_exit` at the first signal, then let the server stop."""
         if not self.should_exit and self._on_exit is not None:
             self._on_exit()
         super().handle_exit(sig, frame)

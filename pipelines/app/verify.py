@@ -109,12 +109,10 @@ def _first_journal_batch(transaction: Transaction) -> int:
 
 
 def _oldest_checkpoint(state: State, min_batch: int = 0) -> Checkpoint:
-    """Return the oldest checkpoint of batch `min_batch` or after."""
     return state.checkpoints.load(min(n for n in state.checkpoints.sequences if n >= min_batch))
 
 
 def _refuse_unverifiable_batches(foreign: OtherReleaseBatches, last_batch: int) -> None:
-    """Raise StateError if another release of streamboost made all batches up to `last_batch`."""
     if foreign.last >= last_batch:
         raise StateError(
             f"batches {foreign}, and cannot be compared in {environment()['streamboost']}: verify "

@@ -143,7 +143,6 @@ def _second_process() -> Iterator[tuple[Callable[[], None], Callable[[], None]]]
 
 
 def _compile_training_kernels(estimator: Trainable, X: np.ndarray, y: np.ndarray) -> Committee:
-    """Train a committee and explain a prediction; return the committee."""
     committee = estimator.train(X, y, np.ones(len(X)), seed=0, n_estimators=2)
     committee.contributions(X[:1])
     return committee
@@ -164,7 +163,6 @@ def compile_prediction_kernels() -> None:
 
 
 def _compile_vector_kernels(X: np.ndarray, y: np.ndarray) -> None:
-    """Call the kernels of `VectorExpert`: learn the vectors `X` with labels `y`, and score them."""
     expert = VectorExpert(Features({"vector": {"type": "vector", "size": X.shape[1]}}), 0)
     expert.train(X, y, None)
     expert.score(X, 0)
@@ -178,7 +176,6 @@ def _labelled_rows() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _compile_evaluation_kernels() -> None:
-    """Call the evaluation kernels with one evaluated record that has decision costs."""
     P, predicted = np.full((1, 2), 0.5), np.zeros((1, len(PREDICTORS)), dtype=np.int64)
     SufficientStats(2).add(
         EvaluatedRecords(P, predicted, predicted[:, 0], others=np.ones(1), decision_cost=P)
@@ -197,7 +194,6 @@ def _compile_stacking_kernels(committee: Committee, X: np.ndarray, y: np.ndarray
 
 
 def _compile_young_committee_kernels(committee: Committee, X: np.ndarray) -> None:
-    """Call the kernels of `RecentCommittees`: evaluate one committee on a labelled record."""
     young = RecentCommittees()
     young.count_label(0)
     young.add_committee_if_due(len(X), label_share=1 / len(X))

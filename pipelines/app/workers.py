@@ -73,7 +73,6 @@ def run_workers(path: Path, n: int, options: Sequence[str], stop: StopToken) -> 
 def _terminate_child_processes(
     names: Sequence[str], children: "Sequence[subprocess.Popen[bytes]]"
 ) -> list[int]:
-    """Terminate all child processes, kill those that time out, and return the exit codes."""
     for child in children:
         if child.poll() is None:
             child.send_signal(signal.SIGTERM)

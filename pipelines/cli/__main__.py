@@ -88,7 +88,6 @@ def _configure_logging(
 def _print_unexpected_error(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Print the traceback of an unexpected error, with external text escaped."""
     print_block("".join(traceback.format_exception(error)).rstrip(), file=sys.stderr)
 
 

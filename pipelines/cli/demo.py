@@ -232,7 +232,6 @@ def _evaluate_predictions(
     *,
     as_json: bool,
 ) -> None:
-    """Evaluate the predictions in `field` of the user's records, and print the result."""
     from dataclasses import asdict
     from tempfile import TemporaryDirectory
 

@@ -19,7 +19,6 @@ class _GarbageCollectorFreezer(Observer):
         self._has_frozen = False
 
     def between_batches(self) -> None:
-        """Freeze the objects of the start once, and collect young objects less often."""
         if not self._has_frozen:
             self._has_frozen = True
             gc.freeze()

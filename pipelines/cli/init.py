@@ -64,7 +64,6 @@ def _refuse_kafka_and_all_with_label(path: Path, *, kafka: bool, every: bool) ->
 
 
 def _refuse_records_file_without_label(path: Path, id: str | None, output: Path) -> None:
-    """Raise ConfigurationError if the path or an option is for records, but --label is missing."""
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(_RECORDS) or id is not None or output != DEFAULT_FILE:
         raise ConfigurationError(

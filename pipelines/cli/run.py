@@ -126,5 +126,4 @@ def run_pipeline(
 
 
 def _can_show_status_line(config: "Config", log_json: bool) -> bool:
-    """Return whether standard error is a terminal that can show the status line."""
     return sys.stderr.isatty() and not log_json and config.sections.monitor.publish_every > 0

@@ -126,7 +126,6 @@ def _check_endpoint_locations(sections: Sections, context: ConnectorContext) -> 
 def _check_location_of_checkpoint_copies(
     sections: Sections, context: ConnectorContext
 ) -> list[Problem]:
-    """Return a problem if copies of checkpoints would be written into the state folder."""
     copy = sections.pipeline.checkpoint_copy
     if copy is None or "://" in copy:
         return []
@@ -138,7 +137,6 @@ def _check_location_of_checkpoint_copies(
 
 
 def _check_retention_of_journal(sections: Sections) -> list[Problem]:
-    """Return a problem if the retention of a journal in Kafka is a number of records."""
     is_in_kafka = sections.kafka is not None and sections.kafka.transactions
     if not is_in_kafka or not isinstance(sections.pipeline.retention, int):
         return []
@@ -147,7 +145,6 @@ def _check_retention_of_journal(sections: Sections) -> list[Problem]:
 
 
 def _check_oracle_inputs_and_delay(sections: Sections) -> list[Problem]:
-    """Return a problem if an oracle cannot read the requests, or its delay cannot be measured."""
     labels = sections.labels
     problems = [
         Problem(
@@ -190,7 +187,6 @@ def _check_oracle_delay(sections: Sections, labels: OracleSection) -> Iterator[s
 
 
 def _check_kafka_topics_and_options(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]:
-    """Return problems if topics are used without section [kafka], or [kafka] is invalid."""
     topics = [
         getattr(sections, name).topic
         for name in ENDPOINTS
@@ -212,7 +208,6 @@ def _check_kafka_topics_and_options(sections: Sections, tables: Mapping[str, Any
 
 
 def _check_message_formats(sections: Sections, tables: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield problems if a format needs [schema_registry], or its credentials are incomplete."""
     found = {name: getattr(getattr(sections, name), "format", "json") for name in ENDPOINTS}
     registry = sections.schema_registry
     if registry is None:
@@ -268,7 +263,6 @@ def _is_webhook_url(url: str) -> bool:
 
 
 def _check_decision_parameters(sections: Sections) -> Iterator[Problem]:
-    """Yield a problem if the parameters of [decision] are invalid."""
     if not sections.decision_parameters:
         return
     from streamboost.evaluation.decisions import (
@@ -284,7 +278,6 @@ def _check_decision_parameters(sections: Sections) -> Iterator[Problem]:
 def _check_settings_of_external_models(
     sections: Sections, query: Mapping[str, Any]
 ) -> Iterator[Problem]:
-    """Yield problems if [schema] or [query] settings do not support the external models."""
     for name in ("model", "shadow_models", "features"):
         if not getattr(sections, name):
             continue
@@ -312,7 +305,6 @@ def _check_settings_of_external_models(
 
 
 def _check_connector_sections(sections: Sections) -> list[Problem]:
-    """Return the problems that each connector section reports about its own keys."""
     problems = {name: getattr(sections, name).problems() for name in ENDPOINTS}
     return [Problem(name, key, text) for name, found in problems.items() for key, text in found]
 

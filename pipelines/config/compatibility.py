@@ -174,7 +174,6 @@ def verify_compatibility(config: Config, state: State, *, state_has_begun: bool)
 def _matches_fingerprint(
     config: Config, stored_fingerprint: str, learner: Tables | None = None
 ) -> bool:
-    """Return whether `stored_fingerprint` is the fingerprint of `config`."""
     return (
         fingerprint(config, _parse_or_create_salt(stored_fingerprint), learner=learner)
         == stored_fingerprint
@@ -240,7 +239,6 @@ def _remove_changeable_settings(config: Config, tables: Tables) -> Tables:
 
 
 def _changeable_keys(config: Config) -> dict[str, set[str]]:
-    """Return a mapping from each section to its keys that may change between runs on one state."""
     read = {key for section in section_classes("input") for key in section.changeable}
     outputs = (*section_classes("output"), *section_classes("predictions"))
     written = {key for section in outputs for key in section.model_fields}
@@ -255,7 +253,6 @@ def _changeable_keys(config: Config) -> dict[str, set[str]]:
 
 
 def _file_path_keys(section: str) -> tuple[str, ...]:
-    """Return the keys of a section whose values are paths of files or folders."""
     return _FILE_PATH_KEYS.get(section, _FILE_PATH_KEYS[""])
 
 
@@ -301,7 +298,6 @@ def _incompatible_error(config: Config, state: State, changes: list[str]) -> Sta
 
 
 def _describe_changes(config: Config, state: State, stored: Tables) -> list[str]:
-    """Return a text for each setting of `config` that differs from the `stored` configuration."""
     if not stored:
         return [f"{state.config} cannot be read, so the changes are unknown"]
     changes = []

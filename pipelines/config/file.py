@@ -284,7 +284,6 @@ def _validate_sections(
 
 
 def _section_class(section: str, table: Any) -> type[BaseModel]:
-    """Return the pydantic class of `section`, which may depend on its connector."""
     for name, info in Sections.model_fields.items():
         if (info.alias or name) == section:
             for model in (info.annotation, *get_args(info.annotation)):

@@ -193,7 +193,6 @@ def convert_pydantic_error(
 
 
 def _format_value_as_written(given: Any) -> str:
-    """Return a value as TOML text, or as Python text if TOML lacks its type."""
     try:
         return repr(given) if isinstance(given, str) else toml.format_value(given)
     except TypeError:

@@ -365,7 +365,6 @@ class Sections(Section):
     @model_validator(mode="before")
     @classmethod
     def _add_default_topics(cls, tables: Any) -> Any:
-        """Fill in the default names of topics (`add_default_topics`), before validation."""
         return add_default_topics(tables) if isinstance(tables, dict) else tables
 
     @property
@@ -424,7 +423,6 @@ class Sections(Section):
         )
 
     def _labelled_record_fields(self) -> AnswerFields:
-        """Return names and types of the id and label fields in files of labelled records."""
         names, schema = self.labels.fields, self.schema_
         id = (names.id if names else None) or schema.id
         label = names.label if names else "label"

@@ -276,7 +276,6 @@ def create_pipeline(sections: Tables, folder: Path) -> Config:
 def _create_pipeline_with_records(
     stream: LabelledStream, folder: Path, strategy: str, seed: int, budget: float
 ) -> Config:
-    """Create a pipeline in `folder`, and write the records of `stream` to its log."""
     config = create_pipeline(pipeline_sections(stream, strategy, seed, budget), folder)
     if stream.fill is not None:
         with closing(SqliteSink(config.state / "log.db", "records")) as log:

@@ -74,7 +74,6 @@ def generate_pipeline_file(
 
 
 def _refuse_unusable_path(records: Path) -> None:
-    """Raise ConfigurationError for a path that a pipeline file cannot contain."""
     if str(records) == STDIN:
         raise ConfigurationError(
             "init: standard input cannot be read again for the labels: give a file"
@@ -110,7 +109,6 @@ def _find_default_id_field(
 
 
 def _are_usable_as_ids(values: Sequence[object]) -> bool:
-    """Return whether all values are texts or integers, and no two are equal."""
     return all(type(value) in (str, int) for value in values) and len({*values}) == len(values)
 
 

@@ -55,8 +55,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _RequestId(msgspec.Struct):
-    """Request message with only the record id."""
-
     id: str
 
 
@@ -71,17 +69,13 @@ class StreamSimulator:
 
     Parameters
     ----------
-    log
-        Path to the SQLite file with the pipeline's log.
-    records, truth
-        The records to repeat, and their labels.
-    clock
-        Monotonic clock, in seconds.
+    log : path to the SQLite file with the pipeline's log
+    records, truth : the records to repeat, and their labels
+    clock : monotonic clock, in seconds
 
     Attributes
     ----------
-    start
-        The number of the first new record.
+    start : the number of the first new record
     """
 
     def __init__(
@@ -156,7 +150,6 @@ class RecordCountObserver(Observer):
 
 
 def _is_demo_record(record_id: str, n_written: int) -> bool:
-    """Return whether `record_id` is that of one of the demo's first `n_written` records."""
     return (
         record_id.isdecimal()
         and len(record_id) <= len(str(n_written))

@@ -101,7 +101,6 @@ class RecordSplitter:
         return None
 
     def _count_skipped_record(self, fault: str, detail: str) -> None:
-        """Count a skipped record by `fault`; store `detail` of the first damaged record."""
         self.skipped[fault] += 1
         if fault == "damaged" and not self._first_fault:
             self._first_fault = f" (the first is message {self._lines:,}: {detail})"
@@ -166,7 +165,6 @@ class RecordSplitter:
         return ", ".join(counted.values())
 
     def _no_usable_record_error(self) -> DataError | ConfigurationError:
-        """Return the error to raise if no record of the file can be used."""
         if not self._lines:
             return DataError(f"{self._path} is empty: give a file with labelled records")
         for option, name in (("--label", self._label), ("--id", self._id)):

@@ -69,7 +69,6 @@ class _LearnerMessages(OutputMessages):
     publish: Callable[[], list[bytes]] | None
 
     def messages_by_sink(self, outputs: OutputSinks) -> list[tuple[Sink, list[bytes]]]:
-        """Return pairs of a sink and the encoded messages to write to the sink."""
         assert isinstance(outputs, LearnerSinks)
         editions = [] if self.publish is None else [(outputs.committees, self.publish())]
         again = [(outputs.requests, self.relabel_requests)] if self.relabel_requests else []
@@ -278,7 +277,6 @@ class LearningPipeline(Pipeline):
     def _add_record_from_label_message(
         self, id: str, message: Message, labelled_batch: LabelledBatch
     ) -> None:
-        """Add the record `id` to the join, if the label message has valid `features`."""
         if b'"features"' not in message.payload:
             return
         try:

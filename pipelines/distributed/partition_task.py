@@ -284,7 +284,6 @@ class PartitionTask:
     def _read_recorded(
         self, records: Records, scored: Scored, snapshot: ModelSnapshot
     ) -> "_Recorded | None":
-        """Return the predictions of another system in `records`, if these are evaluated."""
         if self._recorded is None:
             return None
         before, renamed = self._recorded.to_json(), snapshot.learner.renamed_classes
@@ -326,7 +325,6 @@ class PartitionTask:
         rows: Sequence[int],
         batch_time_ms: int,
     ) -> list[HeldRecord]:
-        """Return the requested records, at `rows` of the batch, with their features."""
         some = records.take(rows)
         labels = scored.labels[list(rows)].tolist()
         given = zip(X[list(rows)], labels, some.times, encode_values_of_records(some), strict=True)

@@ -144,7 +144,6 @@ class Scorer:
         return self._predict_and_commit(found, edition, polled) if found else 0
 
     def _poll_newest_snapshot(self) -> ModelSnapshot | None:
-        """Poll the model log; return the newest model snapshot, or None before the first."""
         if self._has_read:
             self._model_log.read(self._models_reader.poll(), is_complete=False)
         else:
@@ -178,7 +177,6 @@ class Scorer:
         return found
 
     def _create_tasks(self, partitions: list[int]) -> None:
-        """Create the tasks of newly assigned partitions from their committed state."""
         member, topics = self._member, self._topics
         written = min(
             member.output_partition_count(name) for name in (topics.predictions, topics.scoring_log)
@@ -214,14 +212,12 @@ class Scorer:
             )
 
     def _read_retained_messages(self, partition: int, start: int, end: int) -> list[Message]:
-        """Read the messages of a partition with offsets in [start, end) again."""
         member = self._member
         return self._committed_reader.messages_between(
             member.topic, partition, start, end, member.max_bytes
         )
 
     def _read_snapshot(self, snapshot_number: int) -> ModelSnapshot | None:
-        """Return the newest model snapshot, or None if its number is below `snapshot_number`."""
         newest = self._model_log.newest
         if newest is None or newest.number < snapshot_number:
             self._model_log.read(self._models_reader.read_to_end())

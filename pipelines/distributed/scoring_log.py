@@ -34,19 +34,14 @@ class RequestEntry:
 
     Attributes
     ----------
-    id, time
-        Id and timestamp of the record.
-    offset
-        Offset of the record in its partition.
-    values
-        Field values in the order of the schema.
-    label, probabilities, margin
-        Prediction of the learner; the probabilities are in the order of the entry's classes.
-    utility, propensity, audit, selected
-        Reason of the request: see `Requests`.
-    recorded
-        Prediction of another system: pairs of a class and its probability, or None for a label
-        alone. Empty: no valid prediction.
+    id, time : id and timestamp of the record
+    offset : offset of the record in its partition
+    values : field values in the order of the schema
+    label, probabilities, margin : prediction of the learner; the probabilities are in the order of
+        the entry's classes
+    utility, propensity, audit, selected : reason of the request: see `Requests`
+    recorded : prediction of another system: pairs of a class and its probability, or None for a
+        label alone. Empty: no valid prediction.
     """
 
     id: str
@@ -69,44 +64,27 @@ class ScoringLogEntry:
 
     Attributes
     ----------
-    sequence
-        Number of the batch in its partition; the first is 1.
-    start, end
-        Offsets [start, end) that the batch read.
-    records
-        Number of predicted records.
-    dead
-        Number of dead letters.
-    edition
-        Number of the model snapshot: the learner's batch that published the snapshot.
-    version, temperature, classes
-        Version of the committee, divisor of its log probabilities, and classes of the predictions.
-    tick
-        Processing time of the scorer, in milliseconds since the epoch.
-    worker
-        Scorer process: host, process id and a random token.
-    lag
-        Number of unread messages of the partition.
-    querier
-        State of the querier (`Querier.state`) without the utility window.
-    window
-        Offset of the oldest record in the utility window.
-    sums
-        Sums over the records without a request (`UnlabelledSums`), in base64.
-    asked
-        Requests of the batch.
-    digest
-        Hash chained over the output of the partition's batches.
-    topic
-        Id of the records topic, if the broker reports one.
-    gap
-        Offsets [start, end) before the batch that were deleted before they were read.
-    unknown
-        For each field that the schema does not have, the number of records with a value.
-    recorded
-        Counts of another system's predictions (`RecordedPredictions.to_json`).
-    sums_classes
-        Classes of `sums`, if they are about another system's predictions; None: `classes`.
+    sequence : number of the batch in its partition; the first is 1
+    start, end : offsets [start, end) that the batch read
+    records : number of predicted records
+    dead : number of dead letters
+    edition : number of the model snapshot: the learner's batch that published the snapshot
+    version, temperature, classes : version of the committee, divisor of its log probabilities, and
+        classes of the predictions
+    tick : processing time of the scorer, in milliseconds since the epoch
+    worker : scorer process: host, process id and a random token
+    lag : number of unread messages of the partition
+    querier : state of the querier (`Querier.state`) without the utility window
+    window : offset of the oldest record in the utility window
+    sums : sums over the records without a request (`UnlabelledSums`), in base64
+    asked : requests of the batch
+    digest : hash chained over the output of the partition's batches
+    topic : id of the records topic, if the broker reports one
+    gap : offsets [start, end) before the batch that were deleted before they were read
+    unknown : for each field that the schema does not have, the number of records with a value
+    recorded : counts of another system's predictions (`RecordedPredictions.to_json`)
+    sums_classes : classes of `sums`, if they are about another system's predictions; None:
+        `classes`
     """
 
     sequence: int
@@ -193,7 +171,6 @@ class ScoringStepResult:
 
 
 def _to_json_value(value: Any) -> Any:
-    """Convert NumPy scalars and entries to Python values for JSON."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, ScoringLogEntry | RequestEntry):

@@ -41,27 +41,18 @@ class Bridge:
 
     Parameters
     ----------
-    name
-        The pipeline's name.
-    project
-        The Label Studio project.
-    find_choices
-        Returns the Choices tag of the current labelling interface, in which annotators answer.
-    task_store
-        Store of the tasks.
-    requests, labels
-        Sources of the pipeline's requests and labels.
-    answers
-        Sink for new labels.
-    status
-        Reader of the pipeline's status; None if the pipeline publishes none. Tasks then have no
-        further fields, and stay when their requests expire.
-    schema
-        Schema of label messages.
-    on_conflict
-        Rule by which the pipeline chooses between several labels of a record.
-    blind
-        Whether tasks have no prediction.
+    name : the pipeline's name
+    project : the Label Studio project
+    find_choices : returns the Choices tag of the current labelling interface, in which annotators
+        answer
+    task_store : store of the tasks
+    requests, labels : sources of the pipeline's requests and labels
+    answers : sink for new labels
+    status : reader of the pipeline's status; None if the pipeline publishes none. Tasks then have
+        no further fields, and stay when their requests expire.
+    schema : schema of label messages
+    on_conflict : rule by which the pipeline chooses between several labels of a record
+    blind : whether tasks have no prediction
     """
 
     def __init__(
@@ -299,7 +290,6 @@ class Bridge:
             )
 
     def _warn_once(self, warning: str) -> None:
-        """Log a warning, unless the same text was logged before."""
         if warning not in self._logged:
             self._logged.add(warning)
             _log.warning("%s", warning, extra={"event": "labelling_interface_incomplete"})
@@ -355,7 +345,6 @@ class Bridge:
             )
 
     def _delete_skipped_tasks(self, found: Sequence[tuple[TaskEntry, LabelStudioTask]]) -> None:
-        """Delete the tasks of expired requests that an annotator had started, and then skipped."""
         skipped = [
             (entry, task) for entry, task in found if entry.stage == "expired" and not task.is_begun
         ]

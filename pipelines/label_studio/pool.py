@@ -52,14 +52,10 @@ class ProjectImport:
 
     Parameters
     ----------
-    config
-        Configuration of the pipeline.
-    project
-        The Label Studio project.
-    choices
-        The tag in which annotators answer.
-    task_store
-        Store of the imported records and labels, which must be locked.
+    config : configuration of the pipeline
+    project : the Label Studio project
+    choices : the tag in which annotators answer
+    task_store : store of the imported records and labels, which must be locked
     """
 
     def __init__(
@@ -131,7 +127,6 @@ class ProjectImport:
         )
 
     def _check_join_window(self, n_tasks: int) -> None:
-        """Raise ConfigurationError if the join window cannot hold a record for each task."""
         window = WindowSize.parse(self._config.sections.pipeline.join_window)
         if window.records is not None and window.records < n_tasks:
             raise ConfigurationError(
@@ -221,7 +216,6 @@ class ProjectImport:
     def _new_labels(
         self, tasks: Sequence[LabelStudioTask], imported: Mapping[tuple[str, str], str]
     ) -> list[bytes]:
-        """Return label messages for the answers of `tasks` that are not `imported` yet."""
         return [
             self._schema.encode_label(label)
             for task in tasks
@@ -259,7 +253,6 @@ class ProjectImport:
         ]
 
     def _encode_labelled_record(self, task: LabelStudioTask, payload: bytes) -> bytes:
-        """Return the record of an annotated task with its most frequent label."""
         first = self._config.sections.labels.on_conflict != "last"
         label = self._labels_of(task)[0 if first else -1]
         message = self._schema.encode_label(Label(label.id, label.label, None, None))

@@ -64,20 +64,14 @@ class TaskEntry:
 
     Attributes
     ----------
-    key
-        Unique key of the request.
-    id, sequence
-        Record id, and sequence of the batch with the request.
-    request
-        The request message.
-    stage
-        Stage of the request.
-    task
-        Number of the task in Label Studio.
-    sent
-        Time at which the task was sent, in seconds since the epoch.
-    answered_by
-        Annotators whose labels, as read so far, answer the request; None is an unknown annotator.
+    key : unique key of the request
+    id, sequence : record id, and sequence of the batch with the request
+    request : the request message
+    stage : stage of the request
+    task : number of the task in Label Studio
+    sent : time at which the task was sent, in seconds since the epoch
+    answered_by : annotators whose labels, as read so far, answer the request; None is an unknown
+        annotator
     """
 
     key: str

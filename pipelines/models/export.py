@@ -179,7 +179,6 @@ def _describe_accuracy(accuracy: "Estimate | None", n_records: int, *, is_served
 def _decision_arrays(
     decisions: "Decisions | None", classes: list[Any]
 ) -> dict[str, np.ndarray] | None:
-    """Return the decisions as `Committee.to_onnx` accepts them."""
     if decisions is None:
         return None
     if decisions.costs:

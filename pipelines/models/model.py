@@ -116,7 +116,6 @@ class ExternalModel:
         return [self._to_river_record(decode_values(values)) for values, _ in list(self._kept)[-n:]]
 
     def _to_river_record(self, values: Sequence[Any]) -> dict[str, Any]:
-        """Return a record as a dict for River, without missing values."""
         pairs = zip(self.names, values, strict=False)
         return {name: value for name, value in pairs if value is not None}
 

@@ -42,20 +42,14 @@ class ExternalModels:
 
     Attributes
     ----------
-    serving
-        The model that makes the pipeline's predictions; None: the committee predicts.
-    shadow_models
-        Maps a name to a model that is only evaluated.
-    transformer
-        Transformer of the records' fields; None: fields are unchanged.
-    block, min_labels
-        Number of records in a block of the audit sample, and of labels in recent estimates.
-    folder
-        The state folder.
-    release
-        Name and release of the models' library: with another release, the models are rebuilt.
-    is_steady
-        Returns whether the models are independent of Python's hash seed; takes seconds.
+    serving : the model that makes the pipeline's predictions; None: the committee predicts
+    shadow_models : maps a name to a model that is only evaluated
+    transformer : transformer of the records' fields; None: fields are unchanged
+    block, min_labels : number of records in a block of the audit sample, and of labels in recent
+        estimates
+    folder : the state folder
+    release : name and release of the models' library: with another release, the models are rebuilt
+    is_steady : returns whether the models are independent of Python's hash seed; takes seconds
     """
 
     serving: ExternalModel | None

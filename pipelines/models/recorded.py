@@ -33,12 +33,10 @@ class RecordedPredictions:
 
     Attributes
     ----------
-    field
-        Path of the prediction in a record.
-    n_valid, n_labels_alone
-        Number of records with a valid prediction, and of those with a label alone.
-    n_missing, n_malformed
-        Number of records without a prediction, and with one that is invalid.
+    field : path of the prediction in a record
+    n_valid, n_labels_alone : number of records with a valid prediction, and of those with a label
+        alone
+    n_missing, n_malformed : number of records without a prediction, and with one that is invalid
     """
 
     field: str

@@ -244,5 +244,4 @@ def _field_name_as_text(name: Any) -> str:
 
 
 def _numpy_to_python(value: Any) -> Any:
-    """Convert a numpy scalar to a Python number, and any other value to text."""
     return value.item() if isinstance(value, np.generic) else str(value)

@@ -113,8 +113,6 @@ def _is_ip_address(host: str) -> bool:
 
 
 class _BoundedThreadingServer(ThreadingHTTPServer):
-    """HTTP server with a thread per connection, and a bounded number of connections."""
-
     daemon_threads = True
     request_queue_size = AT_ONCE  # the listen backlog: further connections depend on TCP retries
 
@@ -125,7 +123,6 @@ class _BoundedThreadingServer(ThreadingHTTPServer):
         super().__init__((address.host, address.port), handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a connection; if there are too many, close the oldest."""
         with self._lock:
             self._open.append(request)
             oldest = self._open.popleft() if len(self._open) > AT_ONCE else None
@@ -135,7 +132,6 @@ class _BoundedThreadingServer(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """Close a connection."""
         with self._lock, suppress(ValueError):
             self._open.remove(request)
         super().shutdown_request(request)
@@ -211,7 +207,6 @@ class _HealthRequestHandler(BaseHTTPRequestHandler):
     timeout = 5.0  # seconds for a client to send its request
 
     def do_GET(self) -> None:
-        """Answer /healthz, /readyz and /metrics."""
         if self.path == "/healthz":
             self._send_response(200, b"yes\n")
         elif self.path == "/readyz":

@@ -71,7 +71,6 @@ class _TextFormatter(EscapingFormatter):
         self._process_name = f"{prefix} | " if prefix else ""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line, followed by the indented traceback of an exception."""
         return indent(super().format(record), self._process_name, lambda line: True)
 
 

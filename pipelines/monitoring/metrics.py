@@ -128,7 +128,6 @@ class Metrics(Observer):
         self._read = {name: self._create_gauge(name, text) for name, (text, _) in _READ.items()}
 
     def _create_source_gauges(self) -> None:
-        """Create the gauges of the sources, which `expose` sets."""
         self._lag = self._create_gauge(
             "lag_messages",
             "Unread messages; unread bytes of a JSON Lines or CSV file; missing for compressed "
@@ -145,7 +144,6 @@ class Metrics(Observer):
         )
 
     def _create_accuracy_gauges(self) -> None:
-        """Create the gauges of accuracy and decision cost, which `between_batches` sets."""
         self._accuracy = {
             bound: self._create_gauge(
                 f"accuracy_{bound}ratio",
@@ -295,12 +293,10 @@ class Metrics(Observer):
 
 
 def _annotator_label_value(name: str) -> str:
-    """Return an annotator's name as a metric label, escaped and cut to `LONGEST_NAME`."""
     return escape_line(name)[:LONGEST_NAME]
 
 
 def _value_and_bounds(estimate: Estimate | None) -> tuple[float, float, float]:
-    """Return value, lower and upper bound of an estimate; three NaN if it is None."""
     return (estimate.value, estimate.low, estimate.high) if estimate else (math.nan,) * 3
 
 

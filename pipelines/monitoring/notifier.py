@@ -176,7 +176,6 @@ class Notifier(Observer):
             self.webhook.close()
 
     def _add(self, kind: str, **event: Any) -> None:
-        """Add an event to those that wait, if [notify] names its kind."""
         if kind not in self._events:
             return
         key = kind, str(event.get("class", ""))
@@ -187,7 +186,6 @@ class Notifier(Observer):
                 self._pending[key] = {"type": kind} | event
 
     def _take_body(self) -> bytes | None:
-        """Take the waiting events as a message, JSON in UTF-8; None without events."""
         with self._lock:
             events, self._pending = list(self._pending.values()), {}
         return encode_events(self._name, self._sequence, events) if events else None

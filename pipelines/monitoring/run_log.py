@@ -91,7 +91,6 @@ class RunLog(Observer):
             )
 
     def _warn_of_unknown_labels(self) -> None:
-        """Warn once if the share of labels without a record is more than `UNKNOWN`."""
         unknown, all_ = self.ignored["unknown"], self.labels + self.ignored.total()
         if self._has_warned or unknown <= UNKNOWN * all_:
             return

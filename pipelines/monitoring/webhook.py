@@ -81,7 +81,6 @@ class Webhook:
         self._send_next()
 
     def _send_next(self) -> bool:
-        """Send the next message; return False if there is none."""
         body = self._take_body()
         if body is None:
             return False

@@ -68,7 +68,6 @@ def create_app(
 
 
 def _annotator_names(pipelines: Sequence[ServedPipeline]) -> Iterator[str]:
-    """Yield the names of all annotators, except of pipelines that cannot be read."""
     for served in pipelines:
         with suppress(StateError, ConnectorError):
             yield from served.queue.annotator_names()
@@ -109,7 +108,6 @@ def _is_ready(pipelines: Sequence[ServedPipeline]) -> bool:
 
 @asynccontextmanager
 async def _background_tasks_lifespan(pipelines: Sequence[ServedPipeline]) -> AsyncIterator[None]:
-    """Write due labels and report outages meanwhile, and write all held labels at the end."""
     notifiers = list(outage_notifiers(pipelines))
     calls = [
         *(_call_periodically(served.queue.write_due_labels, _INTERVAL) for served in pipelines),

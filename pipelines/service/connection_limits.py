@@ -73,7 +73,6 @@ class _LimitedH11Protocol(H11Protocol):
         self._is_lost = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count the connection, and start TLS or HTTP."""
         self._raw = transport
         self._abort_if_write_stalls(0, 0)
         self._start_request_timeout()
@@ -109,7 +108,6 @@ class _LimitedH11Protocol(H11Protocol):
                 self._stop_counting_and_timeout()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Remove the connection from the count of unauthenticated connections."""
         self._is_lost = True
         self._stop_counting_and_timeout()
         if self.transport is not None:
@@ -134,13 +132,11 @@ class _LimitedH11Protocol(H11Protocol):
             self._start_request_timeout()
 
     def handle_websocket_upgrade(self, event: Any) -> None:
-        """Hand the connection to the websocket protocol, without timeout and connection limit."""
         self._stop_counting_and_timeout()
         self._has_moved = True
         super().handle_websocket_upgrade(event)
 
     def abort(self) -> None:
-        """Abort the connection, after a timeout or to free a slot for a new connection."""
         if self._raw is not None:
             self._raw.abort()
 

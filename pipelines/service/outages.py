@@ -92,13 +92,11 @@ class OutageNotifier:
             self._send("up")
 
     def _send(self, kind: str, **event: str) -> None:
-        """Send an event soon, if [notify] names its kind."""
         if kind in self._events:
             self._pending.append({"type": kind} | event)
             self.webhook.send_soon()
 
     def _take_body(self) -> bytes | None:
-        """Take the waiting events as a message; None without events."""
         events = [self._pending.popleft() for _ in range(len(self._pending))]
         return encode_events(self._served.name, self._sequence, events) if events else None
 

@@ -41,7 +41,6 @@ class _LoadedModel:
     learner: "StreamLearner"
 
     def label_to_json(self, label: Any) -> Any:
-        """Return the JSON value of a label, as in the pipeline's messages."""
         return label_to_json(label, self.schema.label_kind)
 
 

@@ -92,7 +92,6 @@ class Checkpoints:
         return self._first_write_time(reversed(self.sequences))
 
     def _first_write_time(self, sequences: Iterable[int]) -> float:
-        """Return the write time of the first of `sequences` whose file exists, or 0."""
         for sequence in sequences:
             with suppress(FileNotFoundError):  # a newer checkpoint may have replaced this one
                 return self.path(sequence).stat().st_mtime

@@ -226,7 +226,6 @@ class State:
         return found
 
     def _read_text_or_none(self, path: Path) -> str | None:
-        """Return the text of a file, or None if the file does not exist."""
         with self.translate_errors():
             try:
                 return path.read_text(encoding="utf-8", errors="replace")

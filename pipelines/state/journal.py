@@ -35,50 +35,29 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes
     ----------
-    format
-        Format version of the entry; entries of other versions are rejected.
-    sequence
-        Number of the batch; the first is 1.
-    ranges
-        For each source and partition, the offsets [start, end) that the batch read.
-    read
-        For each source (records, labels, initial data), the number of messages in `ranges`.
-    tick
-        Processing time at the start of the batch, in milliseconds since the epoch.
-    commands
-        Commands that were applied.
-    swap
-        Version that was trained in the background and delivered with this batch, or None.
-    promoted
-        Version that was deployed in this batch, or None.
-    trainings
-        Trainings that were started.
-    digest
-        Hash chained over the changes of this batch and all before.
-    environment
-        Releases and processor; given if they changed since the previous batch.
-    gap
-        Batches (first, last) before this one that were lost, without learning from their labels.
-    caught_up
-        Sources (records, labels) that were read to their end since the previous batch.
-    resumed
-        Whether this is the first batch of a run.
-    deleted
-        Offsets within `ranges` that were deleted before they were read.
-    bookmarks
-        Bookmarks of the sources after the batch (`Source.content_fingerprint`), if changed.
-    identities
-        Stable ids of the sources (topic ids), if changed.
-    origin
-        Data to rebuild a lost state folder: `schema`, `configuration` (its binding keys, secrets
-        masked), its `fingerprint`, and the SHA-256 of the file of the initial `committee`, if any;
-        given with `environment`.
-    fields
-        Fields added to the configuration and learned from this batch on, with their options.
-    rules
-        Rules for labels and ids from this batch on (`Schema.changeable_settings`), if changed.
-    decision
-        Decisions of the configuration from this batch on, if changed; empty: no decisions.
+    format : format version of the entry; entries of other versions are rejected
+    sequence : number of the batch; the first is 1
+    ranges : for each source and partition, the offsets [start, end) that the batch read
+    read : for each source (records, labels, initial data), the number of messages in `ranges`
+    tick : processing time at the start of the batch, in milliseconds since the epoch
+    commands : commands that were applied
+    swap : version that was trained in the background and delivered with this batch, or None
+    promoted : version that was deployed in this batch, or None
+    trainings : trainings that were started
+    digest : hash chained over the changes of this batch and all before
+    environment : releases and processor; given if they changed since the previous batch
+    gap : batches (first, last) before this one that were lost, without learning from their labels
+    caught_up : sources (records, labels) that were read to their end since the previous batch
+    resumed : whether this is the first batch of a run
+    deleted : offsets within `ranges` that were deleted before they were read
+    bookmarks : bookmarks of the sources after the batch (`Source.content_fingerprint`), if changed
+    identities : stable ids of the sources (topic ids), if changed
+    origin : data to rebuild a lost state folder: `schema`, `configuration` (its binding keys,
+        secrets masked), its `fingerprint`, and the SHA-256 of the file of the initial `committee`,
+        if any; given with `environment`
+    fields : fields added to the configuration and learned from this batch on, with their options
+    rules : rules for labels and ids from this batch on (`Schema.changeable_settings`), if changed
+    decision : decisions of the configuration from this batch on, if changed; empty: no decisions
     """
 
     format: Literal[3]

@@ -138,7 +138,6 @@ def _conflicts_with_other_votes(
 
 
 def _most_votes_for_another_label(votes_by_label: Counter[str], label: str) -> int:
-    """Return the number of votes for the most frequent label except `label`; 0 without any."""
     return max((n for other, n in votes_by_label.items() if other != label), default=0)
 
 

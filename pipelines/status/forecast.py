@@ -79,7 +79,6 @@ def target_lines(
 
 
 def _round(value: float) -> int:
-    """Round a count to two digits."""
     return int(float(f"{value:.2g}"))
 
 

@@ -302,7 +302,6 @@ def _requested_record_data(event: RequestEvent, hidden_fields: Set[str]) -> dict
 
 
 def _unsolicited_record_data(event: LabelEvent, schema: Schema) -> dict[str, Any]:
-    """Return the data to store for a record that was labelled without a request."""
     features: Mapping[str, Any] = {}
     if event.values is not None:
         features = decode_fields(schema.features, event.values)

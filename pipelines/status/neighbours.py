@@ -53,12 +53,9 @@ class LabelledIndex:
 
     Attributes
     ----------
-    ids, labels
-        Id and label of each record.
-    X
-        Features, float32 (n, D).
-    steady
-        Index of each column that is compared, keyed by the column's name.
+    ids, labels : id and label of each record
+    X : features, float32 (n, D)
+    steady : index of each column that is compared, keyed by the column's name
     """
 
     ids: list[str]
@@ -183,6 +180,5 @@ def quartiles(X: np.ndarray) -> list[Sequence[float] | None]:
 
 
 def _round_to_six_digits(value: Any) -> float:
-    """Round a number to six significant digits."""
     number = float(value)
     return float(f"{number:.6g}") if math.isfinite(number) else number

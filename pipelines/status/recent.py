@@ -96,7 +96,6 @@ class RecentRecords:
 
 
 def _most_frequent_labels(counts: Counter[Label]) -> list[Label]:
-    """Return the `MOST_CLASSES` labels with the largest counts, sorted by label."""
     return sorted(label for label, _ in counts.most_common(MOST_CLASSES))
 
 
@@ -215,7 +214,6 @@ class IntervalCollector:
             self._n_late -= len(late.popleft()[0])
 
     def _apply_deferred_batches(self) -> None:
-        """Add the queued batches to the windows."""
         for labels, X, predictions in self._late:
             self._predicted.extend(labels.tolist())
             self.rows.add(X[:, self._columns])

@@ -59,8 +59,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _DecodedRequest(msgspec.Struct, gc=False):
-    """Request message with only the keys that this module reads."""
-
     probabilities: dict[str, float | None]
     utility: float
     expires: str | int | float | None
@@ -152,7 +150,6 @@ class OpenRequests:
             held[id] = message.payload
 
     def _evict_oldest_payloads(self) -> None:
-        """Evict the oldest payloads if there are more than the pool size or `MOST_BYTES` bytes."""
         held = self._held
         while len(held) > self._pool or self._held_bytes > MOST_BYTES:
             self._held_bytes -= len(held.pop(next(iter(held))))
@@ -162,7 +159,6 @@ class OpenRequests:
             del self._new[id]
 
     def _rebuild_requests(self, ids: list[str]) -> None:
-        """Rebuild the messages of open requests with the current prediction."""
         pipeline, join = self._pipeline, self._pipeline.join
         held = [join.requested_record(id) for id in ids]
         X = pad_missing_columns([record.x for record in held], pipeline.learner.n_features or 0)
@@ -261,7 +257,6 @@ class RequestRows:
 def _append_fields_and_neighbours(
     request: bytes, fields: dict[str, Any], neighbours: list[dict[str, Any]]
 ) -> bytes:
-    """Return the JSON text of a request with the additional keys `fields` and `near`."""
     return b'%s,"fields":%s,"near":%s}' % (request[:-1], _encode(fields), _encode(neighbours))
 
 

@@ -27,14 +27,10 @@ class InlineLabels(Input):
 
 
 class _EmptySource(SinglePartitionSource):
-    """Source that is always empty."""
-
     def poll(self, limit: int) -> list[Message]:
-        """Return an empty list."""
         return []
 
     def lag(self) -> int:
-        """Return 0."""
         return 0
 
 

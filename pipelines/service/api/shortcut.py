@@ -44,7 +44,6 @@ class PredictFastPath:
             await json_response(found)(scope, receive, send)
 
     def _permitted_scorer(self, scope: Scope) -> CheckpointScorer | None:
-        """Return the scorer for a predict request, if the user may score; None otherwise."""
         if scope["type"] != "http" or scope["method"] != "POST" or _PLAIN not in scope["headers"]:
             return None
         path: str = scope["path"]
@@ -76,7 +75,6 @@ def _predict_small_request(scoring: CheckpointScorer, message: Message) -> dict[
 
 
 def _prepend_message(message: Message, receive: Receive) -> Receive:
-    """Return a `receive` function that first returns `message`, which was already received."""
     pending = [message]
 
     async def receive_first_or_next() -> Message:

@@ -139,7 +139,6 @@ class Guard:
             await rejection(scope, receive, _with_security_headers(scope, send))
 
     async def _forward_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request to `app`, and reject a body that exceeds a limit while streaming."""
         person: User | None = scope["state"]["person"]
         seat, received, begun = "" if person is None else person.seat, 0, False
 
@@ -182,8 +181,6 @@ class Guard:
                 del self._body_bytes[seat]
 
     def _rate_limited_receive(self, person: User, receive: Receive) -> Receive:
-        """Return a `receive` for a websocket that delays messages beyond the user's rate limit."""
-
         async def receive_at_limited_rate() -> Message:
             message = await receive()
             while message["type"] == "websocket.receive" and (
@@ -288,7 +285,6 @@ def _hostname(value: str) -> str:
 
 
 def _has_own_origin(scope: Scope, headers: Headers) -> bool:
-    """Return whether the Origin header is this server's own origin."""
     is_secure = scope["scheme"] in ("https", "wss")
     own = f"{'https' if is_secure else 'http'}://{headers.get('host', '')}"
     return headers.getlist("origin") == [own]

@@ -123,7 +123,6 @@ def _confirmation_page(request: Request, key: str, name: str, role: str) -> Resp
 
 
 def _cookie_attributes(request: Request) -> dict[str, Any]:
-    """Return the cookie attributes: same-site, and secure if the request used TLS."""
     return {"secure": request.url.scheme == "https", "samesite": "strict"}
 
 
