@@ -7,7 +7,6 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from streamboost.connectors.base import Message, Source, Transaction
-from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.inference import (
     absent_fields_error,
     quoted_excerpt,
@@ -17,7 +16,6 @@ from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import DataError, GapError, StreamBoostError
 from streamboost.pipelines.app.connect import (
-    Connectors,
     create_connectors,
     create_transaction,
     describe_retention_of_topics,
@@ -31,6 +29,7 @@ from streamboost.pipelines.app.encoders import (
 )
 from streamboost.pipelines.app.factories import (
     check_models,
+    infer_if_unknown,
     river_factories_by_section,
     transform_messages,
 )
@@ -99,14 +98,15 @@ def check_pipeline(config: Config) -> Iterator[CheckResult]:
     """
     state = State(config.state)
     # The schema is read from a checkpoint, which may be large.
-    schema = cache(partial(_load_schema_of_next_run, config, state))
+    stored_schema = cache(partial(_load_schema_of_next_run, config, state))
+    messages: list[Message] = []
+    schema = cache(lambda: infer_if_unknown(config, stored_schema(), messages))
     if config.sections.kafka is not None:
         found = _check_part(config, "kafka", partial(describe_topics, config))
         yield found
         if not found.ok:  # other checks would fail for the same reason, each after a timeout
             return
     with closing(create_connectors(config)) as connectors:
-        messages: list[Message] = []
 
         def read_records() -> str:
             if not connectors.records.is_replayable:
@@ -125,7 +125,9 @@ def check_pipeline(config: Config) -> Iterator[CheckResult]:
             partial(_describe_start_of_next_run, config, state, connectors.transaction),
         )
         yield _check_part(config, "source", read_records)
-        yield _check_part(config, "schema", partial(_describe_features, config, schema, messages))
+        yield _check_part(
+            config, "schema", partial(_describe_features, config, stored_schema, messages)
+        )
         if encoder_fields(config, config.sections.build_schema()):
             yield _check_part(
                 config, "encoders", lambda: describe_encoders(config, schema(), messages)
@@ -142,13 +144,13 @@ def check_pipeline(config: Config) -> Iterator[CheckResult]:
             yield _check_part(
                 config,
                 "initial_data",
-                partial(_describe_initial_data, schema, messages, config, connectors),
+                partial(_describe_initial_data, config, schema, connectors.initial_data),
             )
         if config.sections.initial_data.committee is not None:
             yield _check_part(
                 config,
                 "committee",
-                partial(_describe_initial_committee, config, state, schema, messages),
+                partial(_describe_initial_committee, config, state, schema),
             )
         for name in OUTPUTS:
             section: Output = getattr(config.sections, name)
@@ -209,7 +211,6 @@ def _check_part(config: Config, part: str, run_check: Callable[[], str]) -> Chec
 
 
 def _describe_registered_schemas(config: Config) -> str:
-    """Return a text with the registered schema of each topic whose format uses a registry."""
     found = []
     for name in ENDPOINTS:
         section = getattr(config.sections, name)
@@ -262,10 +263,7 @@ def _describe_retention_of_journal(config: Config) -> str:
 
 
 def _describe_start_of_next_run(config: Config, state: State, transaction: Transaction) -> str:
-    """Return a text with the batch after which the next run continues.
-
-    Raises StateError if the next run would fail to start.
-    """
+    """Return the start of the next run as text; StateError if the run would fail to start."""
     check_writable(state.log)
     running = state.running_process_id()
     committed = transaction.last_committed_batch()
@@ -381,21 +379,12 @@ def _refuse_absent_fields(
             raise DataError(f"[schema] time: {wrong}")
 
 
-def _decode_first_records(
-    config: Config, get_schema: _GetSchema, messages: list[Message]
-) -> tuple[Schema, Records | None]:
-    """Return the schema, and the records in `messages`; None if no features are known."""
-    schema = get_schema()
-    if messages and not schema.has_known_features:
-        schema, _ = schema.infer(transform_messages(config, schema, messages))
-    return schema, schema.decode(messages).records if schema.has_known_features else None
-
-
 def _describe_models(config: Config, get_schema: _GetSchema, messages: list[Message]) -> str:
     """Return a text about the external models; ConfigurationError if one cannot be created."""
-    schema, records = _decode_first_records(config, get_schema, messages)
-    if records is None:
+    schema = get_schema()
+    if not schema.has_known_features:
         return check_models(config, [])
+    records = schema.decode(messages).records
     if config.sections.features is not None:
         pairs = zip(records.messages, records.times, strict=True)
         return check_models(
@@ -411,11 +400,11 @@ def _describe_recorded_predictions(
     config: Config, get_schema: _GetSchema, field: str, messages: list[Message]
 ) -> str:
     """Return the counts of the predictions in `messages`; DataError if none is valid."""
-    _, records = _decode_first_records(config, get_schema, messages)
-    recorded = RecordedPredictions(field)
-    if records is not None:
+    schema, recorded = get_schema(), RecordedPredictions(field)
+    if schema.has_known_features:
         # The classes of the file: they may be newer than those of the state.
-        recorded.read(records.messages, config.sections.build_schema(), lambda label: label)
+        sound = schema.decode(messages).records.messages
+        recorded.parse(sound, config.sections.build_schema())
     counts = {name.replace("_", " "): n for name, n in recorded.to_json().items()}
     text = ", ".join(f"{n:,} {name}" for name, n in counts.items() if n) or "no record yet"
     if recorded.n_missing + recorded.n_malformed and not recorded.n_valid:
@@ -443,15 +432,9 @@ def _describe_labels(config: Config, source: Source) -> str:
     return f"{count}. {dead}" if dead else count
 
 
-def _describe_initial_data(
-    get_schema: _GetSchema, records: list[Message], config: Config, connectors: Connectors
-) -> str:
+def _describe_initial_data(config: Config, get_schema: _GetSchema, source: Source) -> str:
     """Return a text with the size of the initial data; DataError if most records are invalid."""
-    assert connectors.initial_data is not None
-    messages = peek_messages(connectors.initial_data)
-    schema = get_schema()
-    if not schema.has_known_features and records:
-        schema, _ = schema.infer(transform_messages(config, schema, records))
+    messages, schema = peek_messages(source), get_schema()
     if not messages or not schema.has_known_features:
         return _message_count_text(len(messages))
     known, dead = decode_initial_data(schema, messages, 0)
@@ -462,13 +445,8 @@ def _describe_initial_data(
     return f"{_message_count_text(len(messages))}, {len(known.ids)} to be learned. {said}".rstrip()
 
 
-def _describe_initial_committee(
-    config: Config, state: State, get_schema: _GetSchema, records: list[Message]
-) -> str:
-    """Return a text with the size of the initial committee.
-
-    Raises ConfigurationError if the committee does not match the fields of `records`.
-    """
+def _describe_initial_committee(config: Config, state: State, get_schema: _GetSchema) -> str:
+    """Return the committee's size as text; ConfigurationError if it does not fit the fields."""
     begun = load_initial_model(config, state)
     assert begun is not None
     schema, committee = get_schema(), begun.committee
@@ -476,8 +454,6 @@ def _describe_initial_committee(
         f"{committee.n_rounds} rounds, {len(committee.classes)} classes, "
         f"{committee.n_features} columns, SHA-256 {begun.digest}"
     )
-    if not schema.has_known_features and records:
-        schema, _ = schema.infer(records)
     if not schema.has_known_features:
         return f"{said}; to be compared with the fields of the first records"
     learner = config.learner_config.build_learner(schema, 0, encoders=config.encoders)
@@ -486,10 +462,7 @@ def _describe_initial_committee(
 
 
 def _describe_checkpoint_copies(config: Config) -> str:
-    """Return a text with the number of checkpoint copies.
-
-    Raises ConnectorError if no copy can be written.
-    """
+    """Return the number of copies as text; ConnectorError if no copy can be written."""
     copies = create_copy_store(config)
     assert copies is not None
     name = f"{config.name}.check"
@@ -504,10 +477,6 @@ def _describe_checkpoint_copies(config: Config) -> str:
 
 
 def _describe_label_studio_project(config: Config) -> str:
-    """Return a text about the Label Studio project.
-
-    Raises ConfigurationError if the pipeline's labels are in a place that cannot be written.
-    """
     refuse_unwritable_input(config.sections.labels, "labels")
     studio, choices = label_studio.open_project(config)
     told = f"{studio.where}, choices {', '.join(choices.labels)}"
@@ -517,10 +486,7 @@ def _describe_label_studio_project(config: Config) -> str:
 
 
 def _describe_dead_letters(dead_letters: Sequence[DeadLetter], n_messages: int) -> str:
-    """Return a text about the invalid messages (dead letters) among `n_messages`; "" if none.
-
-    Raises DataError if more than half of the messages are invalid.
-    """
+    """Return a text about the dead letters; DataError if more than half of the messages are."""
     if not dead_letters:
         return ""
     if 2 * len(dead_letters) > n_messages:

@@ -48,8 +48,6 @@ def describe_encoders(config: Config, schema: Schema, messages: Sequence[Message
     The speed is measured with the texts of `messages`, the first records, for about one second.
     Raises ConfigurationError if an encoder cannot be loaded, or fails on a text.
     """
-    if messages and not schema.has_known_features:
-        schema, _ = schema.infer(transform_messages(config, schema, messages))
     made = transform_messages(config, schema, messages) if schema.has_known_features else []
     values = schema.decode(made).records.values or []
     descriptions = []

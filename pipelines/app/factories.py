@@ -35,6 +35,7 @@ __all__ = [
     "call_factory",
     "check_models",
     "create_models",
+    "infer_if_unknown",
     "river_factories_by_section",
     "transform_messages",
 ]
@@ -150,7 +151,6 @@ def _restrict_folder_permissions(folder: Path) -> None:
 
 
 def _create_transformer(config: Config) -> Transformer | None:
-    """Return the untrained transformer of the pipeline file, or None."""
     section = config.sections.features
     made = None if section is None else call_factory(_FEATURES, section.river, config.folder)
     return None if made is None else Transformer(made)
@@ -198,6 +198,13 @@ def transform_messages(
         payload = json.dumps(told | {schema.id: id}).encode()
         found.append(msgspec.structs.replace(message, payload=payload, size=len(payload)))
     return found
+
+
+def infer_if_unknown(config: Config, schema: Schema, messages: Sequence[Message]) -> Schema:
+    """Return `schema`, with its features inferred from the first `messages` if not known yet."""
+    if schema.has_known_features or not messages:
+        return schema
+    return schema.infer(transform_messages(config, schema, messages)).schema
 
 
 def are_models_deterministic(
@@ -277,7 +284,6 @@ def check_models(config: Config, records: Sequence[tuple[Mapping[str, Any], Time
 def _recent_input_records(
     models: Mapping[str, ExternalModel], transformer: Transformer | None
 ) -> list[tuple[dict[str, Any], Time]]:
-    """Return the newest records, with their times, that the transformer or first model got."""
     if transformer is not None:
         return transformer.recent_records(_MOST)
     return [(record, None) for record in next(iter(models.values())).recent_records(_MOST)]
