@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -66,24 +66,8 @@ class CheckpointCopy:
         return cls.from_files(name, files["checkpoint"].tobytes(), versions)
 
 
-class CopyTarget(Protocol):
-    """Interface of a storage for the files of copies; methods raise ConnectorError on failure."""
-
-    def file_names(self) -> list[str]:
-        """Return the names of the files; an empty list if the storage does not exist yet."""
-
-    def read(self, name: str) -> bytes:
-        """Return the content of a file."""
-
-    def write(self, name: str, blob: bytes) -> None:
-        """Write a file."""
-
-    def remove(self, name: str) -> None:
-        """Remove a file."""
-
-
 class FolderTarget:
-    """Storage for copies in a folder of a mounted file system."""
+    """Storage for copies in a folder of a mounted file system; errors are ConnectorErrors."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -92,7 +76,7 @@ class FolderTarget:
         return str(self.path)
 
     def file_names(self) -> list[str]:
-        """Return the names of the files, including unfinished ones."""
+        """Return the names of the files, including unfinished ones; [] without the folder."""
         with _errors_as_connector_error(self):
             return [file.name for file in self.path.iterdir()] if self.path.exists() else []
 
@@ -114,7 +98,10 @@ class FolderTarget:
 
 
 class RemoteTarget:
-    """Storage for copies at an fsspec address, such as ``s3://bucket/copies``."""
+    """Storage for copies at an fsspec address, such as ``s3://bucket/copies``.
+
+    Errors are ConnectorErrors.
+    """
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -174,7 +161,7 @@ class RemoteTarget:
 
 
 @contextmanager
-def _errors_as_connector_error(target: CopyTarget) -> Iterator[None]:
+def _errors_as_connector_error(target: FolderTarget | RemoteTarget) -> Iterator[None]:
     """Context manager that raises all exceptions of its body as ConnectorError."""
     try:
         yield
@@ -194,7 +181,7 @@ class CopyStore:
     which the file names begin.
     """
 
-    def __init__(self, target: CopyTarget, name: str) -> None:
+    def __init__(self, target: FolderTarget | RemoteTarget, name: str) -> None:
         self.target = target
         self._name = name
         self._pattern = re.compile(rf"{re.escape(name)}\.(\d{{10}})\.copy")

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from sqlite3 import Connection
-from typing import Any, Protocol
+from typing import Any
 
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.store import Action
+from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["SHORTEST", "Leases", "OpenRequest", "RequestReader", "is_answered"]
+__all__ = ["SHORTEST", "Leases", "OpenRequest", "is_answered"]
 
 SHORTEST = 5_000
 """Minimum milliseconds until expiry in which an annotator can answer a request in time; and maximum
@@ -15,16 +16,6 @@ milliseconds after expiry in which a running pipeline publishes it."""
 
 OpenRequest = dict[str, Any]
 """Message of a request, with the record's further `fields`, which are not features."""
-
-
-class RequestReader(Protocol):
-    """Protocol of a reader of open requests, such as `StatusReader`."""
-
-    def request_ids(self) -> list[str]:
-        """Return the record ids of the open requests, the largest utility first."""
-
-    def request(self, id: str) -> OpenRequest | None:
-        """Return the open request for the record `id`, or None."""
 
 
 class Leases:
@@ -41,7 +32,7 @@ class Leases:
     """
 
     def __init__(
-        self, requests: RequestReader, lease: int, clock: Callable[[], int], *, blind: bool
+        self, requests: StatusReader, lease: int, clock: Callable[[], int], *, blind: bool
     ) -> None:
         self._requests = requests
         self._blind = blind
@@ -64,7 +55,6 @@ class Leases:
         return chosen
 
     def _leased_request(self, connection: Connection, person: User) -> OpenRequest | None:
-        """Return the open request that `person` has leased, or None."""
         id = self.leased_record_id(connection, person)
         request = None if id is None else self._requests.request(id)
         return None if request is None or is_answered(connection, request) else request
@@ -135,7 +125,6 @@ class Leases:
 
 
 def _read_valid_actions(connection: Connection, request: OpenRequest) -> list[tuple[Action, str]]:
-    """Return the actions on a request that were not undone: pairs of action and annotator."""
     return connection.execute(
         "SELECT action, person FROM entries WHERE id = ? AND sequence = ? AND stage != 'undone'",
         (request["id"], request["sequence"]),

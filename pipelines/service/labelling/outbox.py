@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from sqlite3 import Connection
-from typing import Any, Protocol
 
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import ConnectorError, UnavailableError
-from streamboost.pipelines.service.labelling.leases import RequestReader
 from streamboost.pipelines.service.labelling.store import (
     LabellingEntry,
     LabellingStore,
@@ -22,8 +20,9 @@ from streamboost.pipelines.service.labelling.store import (
 )
 from streamboost.pipelines.service.labelling.writers import PATIENCE, LabelWriter
 from streamboost.pipelines.state.folder import try_lock
+from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["MARGIN", "LabelOutbox", "RequestOutcomeReader", "label_message", "set_stage"]
+__all__ = ["MARGIN", "LabelOutbox", "label_message", "set_stage"]
 
 _log = logging.getLogger(__name__)
 
@@ -38,13 +37,6 @@ WATCHED = 100
 
 WATCHED_EVERY = 1_000
 """Milliseconds between two such checks; the pipeline does not publish its status more often."""
-
-
-class RequestOutcomeReader(RequestReader, Protocol):
-    """Protocol of a reader of requests and their outcomes, such as `StatusReader`."""
-
-    def labelled_record(self, id: str) -> dict[str, Any] | None:
-        """Return the data of a requested or labelled record; None if it is not stored."""
 
 
 class LabelOutbox:
@@ -63,7 +55,7 @@ class LabelOutbox:
     def __init__(
         self,
         store: LabellingStore,
-        requests: RequestOutcomeReader,
+        requests: StatusReader,
         labels: LabelWriter,
         grace: int,
         clock: Callable[[], int],

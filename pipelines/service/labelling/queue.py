@@ -20,7 +20,6 @@ from streamboost.pipelines.service.labelling.leases import Leases, OpenRequest, 
 from streamboost.pipelines.service.labelling.outbox import (
     MARGIN,
     LabelOutbox,
-    RequestOutcomeReader,
     label_message,
     set_stage,
 )
@@ -43,6 +42,7 @@ from streamboost.pipelines.service.labelling.store import (
     undoable_entries,
 )
 from streamboost.pipelines.service.labelling.writers import LabelWriter
+from streamboost.pipelines.status.reader import StatusReader
 
 __all__ = ["LabelQueue", "OpenRequest"]
 
@@ -77,7 +77,7 @@ class LabelQueue:
     def __init__(
         self,
         path: Path,
-        requests: RequestOutcomeReader,
+        requests: StatusReader,
         labels: LabelWriter,
         *,
         grace: int = 3_000,
@@ -378,7 +378,6 @@ class LabelQueue:
         return insert_entry(connection, entry)
 
     def _answerable_request(self, connection: Connection, person: User, id: str) -> OpenRequest:
-        """Return the request for record `id`; raises StateError if `person` may not label it."""
         request = self._requests.request(id)
         if request is None:
             raise StateError(f"the request for record {id!r} is closed: it expired or was answered")
@@ -401,7 +400,6 @@ class LabelQueue:
             self._answerable_request(connection, person, id)
 
     def _may_correct(self, person: User, entry: LabellingEntry) -> bool:
-        """Return whether `person` may change a label: operators all labels, others their own."""
         is_own = entry.person == person.name and not self._is_blind_for(person)
         return person.role == "operator" or is_own
 
