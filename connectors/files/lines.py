@@ -296,10 +296,7 @@ class LineSource(SinglePartitionSource):
             self._begin_next_segment(self._next)
 
     def _verify_content(self, file: BinaryIO) -> bool:
-        """Compare the content read so far with the stored digest, and extend the digest.
-
-        Returns whether the content is unchanged; if not, the digest is not extended.
-        """
+        """Return whether the content read so far is unchanged; if so, extend its digest."""
         segment = self._current_segment()
         size = os.fstat(file.fileno()).st_size
         known = segment.extend_digest(file, size if self._compressed else self._next - self._base)

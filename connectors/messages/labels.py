@@ -396,10 +396,7 @@ class LabelMessageCodec:
     def _make_fields_getter(
         self, *id_readers: Callable[[Mapping[str, Any]], str | int | None]
     ) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-        """Return a function that gets (id, label, time, source) of a decoded message.
-
-        The id is the first one that a function of `id_readers` finds; None without `id_readers`.
-        """
+        """Return a function that gets (id, label, time, source); the id is the first one found."""
         path, get_label = self.names.label, path_getter(self.names.label)
 
         def get_label_message_fields(message: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -69,10 +69,7 @@ class DelayedAnswerIds:
         self._predictions.close()
 
     def _skip_due_records(self) -> None:
-        """On the first read, skip predictions of records that are already due.
-
-        With a delay in time, no prediction can be skipped.
-        """
+        """Skip predictions of records that are due already, if the delay is a number of records."""
         there = self._predictions.lag() if self._records is not None else None
         if there is not None and self._records is not None:
             self._predictions.seek({PARTITION: max(there - self._records, 0)})

@@ -136,10 +136,7 @@ class SqliteSource(ReplacementDetectingSource):
         return connection.execute(query, (offset,)).fetchone() is not None
 
     def _skip_deleted_messages(self, first: int) -> None:
-        """Skip deleted messages: the stream now begins at offset `first`, after the position.
-
-        Raises DeletedError if `on_data_loss` is "fail".
-        """
+        """Skip deleted messages up to offset `first`; DeletedError if `on_data_loss` is "fail"."""
         text = (
             f"{self._database.path}: offsets {self._next} to {first - 1} of stream "
             f"{self._stream!r} were deleted before they were read"

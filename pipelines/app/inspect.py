@@ -114,10 +114,7 @@ def _query_committed_batch_and_lag(
 def _source_bookmarks(
     connectors: Connectors, committed: CommittedBatch | None, manifest: dict[str, Any] | None
 ) -> dict[str, str]:
-    """Return each source's `Source.content_fingerprint` at the newest batch.
-
-    `manifest` has the bookmarks of the newest checkpoint. Later changes are in the journal.
-    """
+    """Return each source's `content_fingerprint` at the newest batch: checkpoint, then journal."""
     bookmarks: dict[str, str] = manifest["bookmarks"] if manifest else {}
     after = manifest["sequence"] if manifest else 0
     if committed is not None and committed.sequence > after and (bookmarks or not after):

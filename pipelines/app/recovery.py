@@ -408,10 +408,7 @@ def _verify_origin_configuration(
 def _committed_batch_of_copy(
     config: Config, copy: CheckpointCopy | None, copies: CopyStore | None
 ) -> CommittedBatch:
-    """Return the batch and source positions of a checkpoint's copy; StateError if `copy` is None.
-
-    The result has no positions of sources that were lost with the state folder.
-    """
+    """Return the batch of a copy, without the positions of sources lost with the state folder."""
     if copy is None:
         which = "[pipeline] checkpoint_copy is not set"
         if copies is not None:
@@ -432,10 +429,7 @@ def _committed_batch_of_copy(
 
 
 def _load_origin_from_journal(transaction: Transaction, copies: CopyStore | None) -> dict[str, str]:
-    """Return `origin` (schema, configuration, fingerprint) of the journal's first entry.
-
-    Raises GapError if the first entry was deleted.
-    """
+    """Return `origin` of the journal's first entry; GapError if this entry was deleted."""
     first, message = next(transaction.read_journal(), (0, b""))
     if first > 1:
         remedy = "set [pipeline] checkpoint_copy to the location of a copy"

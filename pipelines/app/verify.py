@@ -60,10 +60,7 @@ def verify_replay(config: Config) -> str:
 def _replay_and_compare(
     config: Config, schema: Schema, newest: Checkpoint, connectors: Connectors, first: int
 ) -> str:
-    """Replay a journal whose first batch is `first`, and compare the state with `newest`.
-
-    Returns and raises as `verify_replay` does.
-    """
+    """Replay a journal whose first batch is `first`; compare the state with `newest`."""
     state, until = State(config.state), newest[1]["sequence"]
     start = None if first == 1 else _oldest_checkpoint(state)
     foreign = find_other_release_batches(

@@ -104,10 +104,7 @@ def _build_command(
 
 
 def _parse_decision_arguments(arguments: list[str]) -> dict[str, Any]:
-    """Parse arguments such as costs.fraud.ok=10 into the keys and values of [decision].
-
-    Raises ConfigurationError if the arguments are not TOML, or not a valid decision.
-    """
+    """Parse arguments such as costs.fraud.ok=10 into the keys and values of [decision]."""
     import tomllib
 
     from streamboost.pipelines.config.sections import DecisionSection

@@ -270,10 +270,6 @@ def _print_results(
     as_json: bool,
     draw_curves: bool,
 ) -> None:
-    """Print a row for each strategy, and with `draw_curves` a chart of accuracy over labels.
-
-    If `html` is not None, the results are also written to this file as an HTML page.
-    """
     from dataclasses import asdict
 
     from rich.console import Console

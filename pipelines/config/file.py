@@ -240,10 +240,7 @@ def _substitute_variables(
     variables: EnvironmentVariables,
     problems: list[Problem],
 ) -> Any:
-    """Return `value` with environment variables replaced, also in nested dicts and lists.
-
-    For a variable that is not set, a problem is appended to `problems`.
-    """
+    """Replace environment variables, also in nested values; a missing one is a problem."""
     if isinstance(value, dict):
         return {
             name: _substitute_variables(inner, section, name, variables, problems)

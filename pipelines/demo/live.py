@@ -195,10 +195,6 @@ def pipeline_sections(strategy: str, seed: int, budget: float) -> Tables:
 
 
 def _create_or_continue_pipeline(sections: Tables, folder: Path) -> Config:
-    """Create the demo in `folder`, or continue an existing demo with equal settings.
-
-    Raises StateError if the existing demo has other settings.
-    """
     config, file = parse(sections, folder.absolute(), name="the demo"), folder / demo.FILE
     if not config.state.exists():
         return demo.create_pipeline(sections, folder)

@@ -227,10 +227,7 @@ def split_labelled_file(
 
 
 def _encoded_fields(path: Path, records: Path, encoder: str) -> dict[str, Any]:
-    """Return the declarations of the text fields in the file `records`, with the encoder.
-
-    `path` is the user's file, for the error message.
-    """
+    """Return the declarations of the text fields of `records`, a copy of the file `path`."""
     place = Path(encoder).expanduser().absolute()
     if not place.exists():  # a function, whose module may be in the current folder
         sys.path.insert(0, str(Path.cwd()))

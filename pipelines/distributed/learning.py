@@ -204,10 +204,7 @@ class LearningPipeline(Pipeline):
         return entry
 
     def _rebuild_record_message(self, request: RequestEntry, message: Message) -> Message:
-        """Rebuild a record's message from its request, for the status pages.
-
-        `message` is the message of the scoring log with the request.
-        """
+        """Rebuild a record's message, for the status pages, from its request in `message`."""
         names = self.schema.features
         shown = {self.schema.id: request.id} | dict(zip(names, request.values, strict=False))
         payload = msgspec.json.encode(shown)

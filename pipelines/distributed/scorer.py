@@ -125,10 +125,7 @@ class Scorer:
             raise
 
     def _score_polled_batch(self, polled: PolledBatch) -> int:
-        """Predict the polled messages; for partitions without a task, create a task instead.
-
-        Returns the number of predicted records.
-        """
+        """Predict the polled messages; return their number. Missing tasks are created instead."""
         ours = polled.ownership.partitions
         for partition in polled.ownership.changed | (self.tasks.keys() - ours):
             self.tasks.pop(partition, None)

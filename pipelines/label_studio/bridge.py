@@ -180,10 +180,7 @@ class Bridge:
         )
 
     def _delete_duplicate_tasks(self, tasks: list[LabelStudioTask]) -> int:
-        """Return the id of the task to keep among duplicates, and delete the untouched others.
-
-        Duplicates occur if the server created a task after the bridge's timeout.
-        """
+        """Return the id of the task to keep; delete its untouched duplicates."""
         first, *others = sorted(tasks, key=lambda task: (not task.is_touched, task.id))
         for task in others:
             if not task.is_touched:
@@ -353,10 +350,7 @@ class Bridge:
             self._task_store.mark_done([entry])
 
     def _usable_answers(self, entry: TaskEntry, task: LabelStudioTask) -> list[LabelStudioAnswer]:
-        """Return the answers of annotators who may answer the request of `entry`.
-
-        If there is none, the task stays open for other annotators, and a warning is logged.
-        """
+        """Return the answers that may answer the request; without one, the task stays open."""
         request = read_request(entry.request)
         usable = [one for one in task.answers if request.is_answered_by(one.annotator)]
         if not usable:

@@ -120,10 +120,7 @@ def _rank_records(
 
 
 def _rank_labels(learner: "StreamLearner", tasks: Mapping[str, LabelStudioTask]) -> _Ranked:
-    """Return the records whose label looks wrong, each with the probability of its label.
-
-    Only labels that a single annotator still gives in the task are returned.
-    """
+    """Return the records whose label, given by one annotator, looks wrong; with its probability."""
     from streamboost.learner.doubtful_labels import find_doubtful_labels
 
     found = find_doubtful_labels(learner.estimator, *learner.newest_labelled(_NEWEST))

@@ -159,10 +159,6 @@ def _require_exportable(learner: "StreamLearner", committee: "Committee") -> Non
 
 
 def _describe_accuracy(accuracy: "Estimate | None", n_records: int, *, is_served: bool) -> str:
-    """Return a sentence on the accuracy of the committee on the newest `n_records` records.
-
-    `is_served` is whether the exported version is the active one.
-    """
     if not is_served:
         return "its accuracy is not estimated: the pipeline predicts with another version"
     if accuracy is None:

@@ -147,10 +147,7 @@ def _stored_prediction(record: Mapping[str, Any], field: str) -> Any:
 
 
 def _parse_prediction(value: Any, schema: Schema) -> ClassShares:
-    """Parse a prediction; return the probability of each class, or None for a label alone.
-
-    Raises ValueError if the prediction is malformed.
-    """
+    """Return the probability of each class, None for a label alone; ValueError if malformed."""
     if isinstance(value, list):
         if not 2 <= len(value) <= len(schema.classes):
             raise ValueError(f"{len(value)} probabilities for {len(schema.classes)} classes")

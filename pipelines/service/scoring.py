@@ -164,10 +164,7 @@ class CheckpointScorer:
         return [None if is_nameless else id for id, is_nameless in pairs], X
 
     def _load_newest_model(self) -> _LoadedModel:
-        """Return the loaded model; if there is a newer checkpoint, load it in the background.
-
-        Raises StateError if there is no checkpoint yet.
-        """
+        """Return the loaded model; a newer checkpoint is loaded in the background."""
         now = self._clock()
         if self._known is not None and now < self._due:
             return self._known

@@ -155,10 +155,7 @@ def queue_command(state_folder: Path, command: Command) -> None:
 
 @contextmanager
 def _lock_against_other_writers(folder: Path) -> Iterator[None]:
-    """Context manager that prevents other processes from queueing commands in `folder`.
-
-    Raises ConnectorError if the folder cannot be locked.
-    """
+    """Context manager that locks `folder`; ConnectorError if it cannot be locked."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
         try:

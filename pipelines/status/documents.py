@@ -184,10 +184,7 @@ def status_documents(runner: Runner) -> dict[str, dict[str, Any]]:
 
 
 def _truncated_report(report: Report) -> Report:
-    """Return the report; with more than `MOST_CLASSES` classes, shorten it to that number.
-
-    A shortened report has no confusion matrix.
-    """
+    """Return the report with at most `MOST_CLASSES` classes; if shortened, without confusion."""
     if len(report.classes) <= MOST_CLASSES:
         return report
     return replace(report, classes=report.classes[:MOST_CLASSES], confusion=None)

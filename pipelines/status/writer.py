@@ -243,10 +243,7 @@ class Writer:
     def _update_drift_and_build_documents(
         self, recent: RecentRecords, records: int, now: int
     ) -> dict[str, Any]:
-        """Measure the drift of the recent records; return the status documents about them.
-
-        `records` is the number of records up to `now`, a time in ms since the epoch.
-        """
+        """Measure the drift of the recent records, the last of `records`; `now` is in ms."""
         drift = self._drift
         rows = recent.reference_rows
         if rows is not None and rows is not self._reference_rows:

@@ -126,10 +126,6 @@ class BlindMode:
     def _visible_record(
         self, person: User, record: Mapping[str, Any], *, has_answered: bool
     ) -> dict[str, Any]:
-        """Return the fields of a record that `person` may see.
-
-        `has_answered` is whether `person` has labelled the record.
-        """
         is_open = self._queue.is_open(str(record["id"]))
         seen = self.visible_request(person, record)
         if not has_answered:
