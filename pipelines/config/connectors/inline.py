@@ -1,6 +1,6 @@
 """Section of inline labels, which arrive among the records."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from streamboost.connectors.base import Message, SinglePartitionSource, Source
 from streamboost.pipelines.config.connectors.base import ConnectorContext, ConnectorSections, Input
@@ -13,10 +13,9 @@ class InlineLabels(Input):
 
     connector: Literal["inline"]
 
-    @property
-    def read_only_reason(self) -> str:
-        """Reason why labels cannot be appended: they are part of the messages of [source]."""
-        return "its labels are messages of [source]: write labels to that source"
+    read_only_reason: ClassVar[str] = (
+        "its labels are messages of [source]: write labels to that source"
+    )
 
     def location(self, context: ConnectorContext) -> None:
         """Return None, as the labels have the location of [source]."""

@@ -7,7 +7,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
 from pydantic import AfterValidator, ConfigDict, Field
@@ -143,15 +143,9 @@ class KafkaInput(KafkaTopic, Input):
     )
 
     changeable = frozenset({"on_corrupt"})
-
-    @property
-    def position_unit(self) -> str:
-        """Unit of the source's positions: offsets, which also count transaction markers."""
-        return "offsets"
-
-    @property
-    def read_only_reason(self) -> None:
-        """Return None: the topic is not read-only, as any process may append to it."""
+    position_unit: ClassVar[str] = "offsets"
+    """Offsets also count transaction markers."""
+    read_only_reason: ClassVar[None] = None
 
     def create_source(self, context: ConnectorContext) -> Source:
         """Return a source that reads the topic."""

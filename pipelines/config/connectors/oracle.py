@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, PlainValidator
 
@@ -51,6 +51,8 @@ class OracleSection(Input):
         description="delay of a label: a number of records, or a span of record time",
     )
 
+    read_only_reason: ClassVar[str] = "its labels come from a file of labelled records"
+
     @property
     def outputs_read_by_oracle(self) -> tuple[str, ...]:
         """Names of the outputs that the oracle reads.
@@ -65,11 +67,6 @@ class OracleSection(Input):
     def position_unit(self) -> str:
         """Output whose messages the oracle's positions count: "requests" or "predictions"."""
         return self.outputs_read_by_oracle[0]
-
-    @property
-    def read_only_reason(self) -> str:
-        """Reason why labels cannot be appended: they come from the file that has all answers."""
-        return "its labels come from a file of labelled records"
 
     @property
     def is_delay_duration(self) -> bool:

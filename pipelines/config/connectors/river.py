@@ -1,7 +1,7 @@
 """Sections of the river connector: River's datasets as records, and as an oracle."""
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -24,10 +24,7 @@ class RiverInput(Input):
     connector: Literal["river"]
     dataset: Text = Field(description="class of the dataset in river.datasets")
 
-    @property
-    def read_only_reason(self) -> str:
-        """Reason why records cannot be appended to a dataset."""
-        return "a dataset is complete"
+    read_only_reason: ClassVar[str] = "a dataset is complete"
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield a problem if `fields` is set: a dataset always names these `id` and `label`."""
@@ -47,15 +44,8 @@ class RiverOracleSection(RiverInput):
 
     delay: int = Field(0, ge=0, description="delay of a label, in records")
 
-    @property
-    def outputs_read_by_oracle(self) -> tuple[str, ...]:
-        """Names of the outputs that the oracle reads: only the requests."""
-        return ("requests",)
-
-    @property
-    def position_unit(self) -> str:
-        """Unit of the oracle's positions: requests."""
-        return "requests"
+    outputs_read_by_oracle: ClassVar[tuple[str, ...]] = ("requests",)
+    position_unit: ClassVar[str] = "requests"
 
     def create_label_source(
         self, context: ConnectorContext, records: Source, outputs: Mapping[str, Output]

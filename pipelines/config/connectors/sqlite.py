@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -61,9 +61,7 @@ class SqliteStream(Endpoint):
 class SqliteInput(SqliteStream, Input):
     """A stream of a SQLite log; without `path`, a stream of the log in the state folder."""
 
-    @property
-    def read_only_reason(self) -> None:
-        """Return None: the stream is not read-only, as any process may append to it."""
+    read_only_reason: ClassVar[None] = None
 
     def create_source(self, context: ConnectorContext) -> Source:
         """Return a source that reads the stream of the log."""
