@@ -317,15 +317,11 @@ class _Annotation(msgspec.Struct):
             if isinstance(value, dict)
             for label in _list_or_empty(value.get("choices"))
         ]
-        return chosen[0] if len(chosen) == 1 and _is_nonempty_text(chosen[0]) else None
+        return chosen[0] if len(chosen) == 1 and isinstance(chosen[0], str) and chosen[0] else None
 
 
 def _list_or_empty(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _is_nonempty_text(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
 
 
 class _TaskResponse(msgspec.Struct):

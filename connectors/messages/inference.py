@@ -73,7 +73,7 @@ def inference_report(
 
     `roles` maps the name of each field that is not a feature, such as the id, to its role.
     """
-    n = len(records)
+    n, n_fields = len(records), len(inference.fields)
     kinds = [
         (name, inference.fields[name].kind, inference.reasons[name]) for name in inference.fields
     ]
@@ -85,9 +85,8 @@ def inference_report(
     )
     wide = [max((len(row[part]) for row in rows), default=0) for part in (0, 1)]
     lines = [f"  {name:<{wide[0]}}  {kind:<{wide[1]}}  {why}".rstrip() for name, kind, why in rows]
-    head = (
-        f"{_field_count_text(len(inference.fields))} to learn from, by {n} record{'s' * (n != 1)}:"
-    )
+    counted = f"{n_fields} field{'s' * (n_fields != 1)}"
+    head = f"{counted} to learn from, by {n} record{'s' * (n != 1)}:"
     return "\n".join([head, *lines])
 
 
@@ -101,10 +100,7 @@ def _roles_found_in_records(
 
 
 def _merge_fields_of_equal_kind(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Merge (name, kind, reason) rows if many fields have the same kind and reason.
-
-    The merged row has the first two names and the number of the other fields.
-    """
+    """Merge (name, kind, reason) rows if many fields have the same kind and reason."""
     alike: dict[tuple[str, str], list[str]] = {}
     for name, kind, why in rows:
         alike.setdefault((kind, why), []).append(name)
@@ -116,10 +112,6 @@ def _merge_fields_of_equal_kind(rows: Sequence[tuple[str, str, str]]) -> list[tu
         elif name == names[0]:
             lines.append((f"{name}, {names[1]} and {len(names) - 2} more", kind, why))
     return lines
-
-
-def _field_count_text(n: int) -> str:
-    return f"{n} field{'s' * (n != 1)}"
 
 
 def absent_fields_error(

@@ -2,28 +2,15 @@
 
 This includes schema evolution: fields that are added to [schema.fields].
 
-Keys that may change between two runs on the same state:
-
-- [pipeline]: `state` (the folder may be moved), `batch_records`, `batch_labels`, `poll_interval`,
-  `checkpoint_every`, `checkpoint_copy`, `retention`, `on_data_loss`, `keep_versions`,
-  `encoder_threads`
-- [source] and [labels]: `follow`, `on_corrupt`
-- [kafka]: all keys except `transactions`
-- [schema_registry], [monitor], [notify], [serve], [label_studio], [decision]: all keys
-- [predictions], [requests], [dead_letters]: location, format and included fields, except outputs
-  that an oracle or a dataset reads
-- [schema.fields]: added fields, which older records lack; [schema] `classes`
-
-Any other change is rejected, including a change of an environment variable's value. Two paths are
-equal if they have the same name in the same folder. A path may be a symbolic link with a changed
-target: sources identify their files by content.
+A change of a key that `_changeable_keys` does not list is rejected, including a change of an
+environment variable's value. Two paths are equal if they have the same name in the same folder. A
+path may be a symbolic link with a changed target: sources identify their files by content.
 """
 
 import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex
@@ -106,10 +93,7 @@ def fingerprint(config: Config, salt: str, *, learner: Tables | None = None) -> 
 
 @lru_cache(maxsize=16)
 def _salted_hash(json_text: str, salt: str) -> str:
-    """Return the salted hash of the JSON text `json_text`, as hexadecimal digits.
-
-    Results are cached, as a hash takes 15 ms.
-    """
+    """Return a salted hash in hexadecimal digits; cached, as a hash takes 15 ms."""
     return hashlib.pbkdf2_hmac("sha256", json_text.encode(), salt.encode(), _ITERATIONS).hex()
 
 
@@ -142,9 +126,8 @@ def verify_compatibility(config: Config, state: State, *, state_has_begun: bool)
         If the state has begun, and is incompatible, incomplete or lost.
     """
     kept, schema = state.fingerprint(), state.schema()
-    learner = (
-        {} if config.has_learner_config else _select_sections(_load_stored_config(state), LEARNER)
-    )
+    stored = {} if config.has_learner_config else _load_stored_config(state)
+    learner = {name: stored[name] for name in LEARNER if name in stored}
     same = bool(kept) and _matches_fingerprint(config, kept, learner)
     if state_has_begun and not state.has_files:
         again = f"`streamboost {'learn' if config.is_distributed else 'run'} --rebuild`"
@@ -178,10 +161,6 @@ def _matches_fingerprint(
         fingerprint(config, _parse_or_create_salt(stored_fingerprint), learner=learner)
         == stored_fingerprint
     )
-
-
-def _select_sections(tables: Tables, names: Iterable[str]) -> Tables:
-    return {name: tables[name] for name in names if name in tables}
 
 
 def refuse_incompatible_config(
