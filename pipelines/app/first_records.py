@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from streamboost.connectors.base import Message, Source
@@ -47,9 +47,8 @@ def infer_schema(
         return known
     schema = config.sections.build_schema()
     if not schema.has_known_features:
-        interval = config.sections.pipeline.poll_interval
-        infer = partial(_infer_schema_after_transformer, config, schema)
-        if (found := _infer_from_first_records(infer, records, stop, interval, until_idle)) is None:
+        found = _infer_from_first_records(config, schema, records, stop, until_idle=until_idle)
+        if found is None:
             return None
         schema, sentence = found
         _log.info("%s", sentence, extra={"event": "schema_inferred"})
@@ -57,38 +56,33 @@ def infer_schema(
     return schema
 
 
-def _infer_schema_after_transformer(
-    config: Config, schema: Schema, messages: Sequence[Message]
-) -> InferredSchema:
-    return schema.infer(transform_messages(config, schema, messages))
-
-
 def _infer_from_first_records(
-    infer_fields: Callable[[Sequence[Message]], InferredSchema],
-    records: Source,
-    stop: StopToken,
-    poll_interval: float,
-    until_idle: bool,
+    config: Config, schema: Schema, records: Source, stop: StopToken, *, until_idle: bool
 ) -> InferredSchema | None:
-    """Wait for the first records, and return the result of `infer_fields` for them.
+    """Wait for the first records, and return the schema that is inferred from them.
 
     The function waits for `INFERRED_FROM` records. Fewer are used if no other record arrives for
     `QUIET` seconds, unless all of them are damaged. With `until_idle`, the function does not wait
-    for more records of a source that is at its end. Returns None if no
-    record arrived before the stop request.
+    for more records of a source that is at its end. Returns None if no record arrived before the
+    stop request.
     """
+
+    def infer(messages: Sequence[Message]) -> InferredSchema:
+        return schema.infer(transform_messages(config, schema, messages))
+
+    poll_interval = config.sections.pipeline.poll_interval
     seen, since = 0, 0.0
     while not stop.requested:
         messages = stop.retry_until_success(partial(peek_messages, records), poll_interval)
         if len(messages) > seen:
             seen, since = len(messages), time.monotonic()
         if until_idle and not records.is_open:
-            return infer_fields(messages) if messages else None
+            return infer(messages) if messages else None
         if seen >= INFERRED_FROM:
-            return infer_fields(messages)
+            return infer(messages)
         if seen and time.monotonic() - since >= QUIET:
             try:
-                return infer_fields(messages)
+                return infer(messages)
             except DataError as error:
                 _log.warning(
                     "cannot infer the schema: %s. Inference is retried when more records arrive",

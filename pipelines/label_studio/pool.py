@@ -164,7 +164,8 @@ class ProjectImport:
             lines = [self._encode_labelled_record(task, payloads[task.id]) for task in initial]
             write_bytes(path, b"".join(line + b"\n" for line in lines))
         else:  # an import may have been interrupted after it wrote the file
-            written = _record_ids(_read_lines(path), self._schema.id)
+            lines = path.read_bytes().splitlines() if path.exists() else []
+            written = _record_ids(lines, self._schema.id)
             initial = [task for task in initial if str(task.id) in written]
         self._task_store.add_imported(
             "initial data",
@@ -181,10 +182,7 @@ class ProjectImport:
         return len(initial) if is_written else 0
 
     def _initial_data_path(self) -> Path | None:
-        """Return the file of labelled records in [initial_data], or None.
-
-        Raises ConfigurationError if it cannot be written.
-        """
+        """Return the file of [initial_data] or None; ConfigurationError if it cannot be written."""
         path = self._config.sections.initial_data.path
         if path is None:
             return None
@@ -224,11 +222,7 @@ class ProjectImport:
         ]
 
     def _labels_of(self, task: LabelStudioTask) -> list[Label]:
-        """Return the labels of a task as the pipeline reads them.
-
-        They are in the order of `build_labels`. Raises ConfigurationError if the pipeline would
-        refuse a label.
-        """
+        """Return the labels of a task as the pipeline reads them, ordered as by `build_labels`."""
         if not task.answers:
             return []
         labels = build_labels(
@@ -267,10 +261,6 @@ def _left_out_lines(n_empty: int, n_changed: int) -> Iterator[str]:
             f"left out: {count_text(n_changed, 'task')} with other data than when imported; import "
             "changed data as new tasks"
         )
-
-
-def _read_lines(path: Path) -> list[bytes]:
-    return path.read_bytes().splitlines() if path.exists() else []
 
 
 def _record_ids(payloads: Sequence[bytes], id_field: str) -> dict[str, bytes]:

@@ -263,7 +263,7 @@ class Metrics(Observer):
         totals: dict[tuple[str, str], int] = {}
         for source, counts in numbers["annotators"].items():
             for name in self._annotators:
-                series = name, _annotator_label_value(source)  # long names may be cut alike
+                series = name, escape_line(source)[:LONGEST_NAME]  # long names may be cut alike
                 totals[series] = totals.get(series, 0) + counts[name]
         for (name, source), total in totals.items():
             self._annotators[name].labels(source).set(total)
@@ -290,10 +290,6 @@ class Metrics(Observer):
 
     def _create_gauge(self, name: str, help_text: str, *label_names: str) -> Gauge:
         return Gauge(f"streamboost_{name}", help_text, label_names, registry=self.registry)
-
-
-def _annotator_label_value(name: str) -> str:
-    return escape_line(name)[:LONGEST_NAME]
 
 
 def _value_and_bounds(estimate: Estimate | None) -> tuple[float, float, float]:

@@ -45,6 +45,10 @@ def create_app(
             f"two pipelines have the name {double!r}: serve them by two processes, on different "
             "ports"
         )
+
+    def is_ready() -> bool:
+        return all(served.queue.write_error is None for served in pipelines)
+
     failures = RateLimiter(*settings.failures)
     app = FastAPI(
         title="streamboost",
@@ -56,7 +60,7 @@ def create_app(
         lifespan=lambda _: _background_tasks_lifespan(pipelines),
     )
     register_error_handlers(app)
-    app.include_router(login_router(people, settings, failures, lambda: _is_ready(pipelines)))
+    app.include_router(login_router(people, settings, failures, is_ready))
     app.include_router(_api_router(settings))
     app.state.pipelines = dict(zip(names, pipelines, strict=True))
     app.state.people = people
@@ -100,10 +104,6 @@ def _api_router(settings: AuthSettings) -> APIRouter:
     ):  # the most frequent requests first
         api.include_router(part.router)
     return api
-
-
-def _is_ready(pipelines: Sequence[ServedPipeline]) -> bool:
-    return all(served.queue.write_error is None for served in pipelines)
 
 
 @asynccontextmanager

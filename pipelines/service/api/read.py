@@ -151,8 +151,9 @@ def open_requests(served: PipelineParam, user: CurrentUser, limit: Limit = 100) 
 @router.get("/pipelines/{pipeline}/versions", responses=_NAMED)
 def retained_versions(served: PipelineParam) -> list[CommitteeVersion]:
     """Return the stored model versions, the oldest first."""
-    learner = served.status.document("learner") or {}
-    return [_to_committee_version(kept) for kept in learner.get("versions", [])]
+    kept = (served.status.document("learner") or {}).get("versions", [])
+    names = CommitteeVersion.model_fields
+    return [CommitteeVersion(**{name: one.get(name) for name in names}) for one in kept]
 
 
 def _to_pipeline_summary(served: ServedPipeline) -> PipelineSummary:
@@ -164,7 +165,3 @@ def _to_pipeline_summary(served: ServedPipeline) -> PipelineSummary:
         records_refused=served.records.configuration_error,
         trouble=served.queue.write_error,
     )
-
-
-def _to_committee_version(document: Document) -> CommitteeVersion:
-    return CommitteeVersion(**{name: document.get(name) for name in CommitteeVersion.model_fields})

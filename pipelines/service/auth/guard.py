@@ -200,7 +200,8 @@ class Guard:
             )
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length[:19]) > self._settings.max_body:
-            return self._body_too_large_response(scope)
+            # The rest of the body is not read: the connection is closed after the response.
+            return _error_response(scope, 413, self._body_limit_text, {"Connection": "close"})
         person, is_wrong = self._authenticate(connection)
         scope.setdefault("state", {})["person"] = person
         is_open = scope["type"] == "http" and scope["path"] in OPEN
@@ -233,10 +234,6 @@ class Guard:
         return None
 
     def _unauthenticated_response(self, scope: Scope, *, is_wrong: bool) -> Response:
-        """Return the error response to an unauthenticated request.
-
-        `is_wrong` is whether the request has a wrong token or cookie.
-        """
         if is_wrong and (
             wait := self._failures.take_token(client_address_key(scope.get("client")))
         ):
@@ -264,10 +261,6 @@ class Guard:
     @property
     def _body_limit_text(self) -> str:
         return f"the request is too large: send at most {self._settings.max_body:,} bytes"
-
-    def _body_too_large_response(self, scope: Scope) -> Response:
-        # The rest of the body is not read: the connection is closed after the response.
-        return _error_response(scope, 413, self._body_limit_text, {"Connection": "close"})
 
 
 def _do_nothing() -> None:

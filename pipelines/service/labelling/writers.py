@@ -142,8 +142,12 @@ class RecordWriter(SourceWriter):
 
     def __init__(self, sink: Sink | ConfigurationError, schema: Schema, mask: Mask = str) -> None:
         super().__init__(sink, mask)
-        # Without named features, only the id is checked, as the pipeline will infer the features.
-        self._schema = schema if schema.has_known_features else _id_only_schema(schema)
+        if not schema.has_known_features:
+            # Only the id is checked, as the pipeline will infer the features. A schema needs a
+            # feature, so this one has a name that no record has.
+            only = {f"{schema.id} and nothing else": Field("number")}
+            schema = replace(schema, fields=only, named={})
+        self._schema = schema
 
     def write(self, records: Sequence[dict[str, Any]]) -> None:
         """Append all `records`, or none of them.
@@ -174,11 +178,6 @@ def decode_posted_records(
     read, dead = schema.decode(_payloads_to_messages(payloads), source="posted")
     _raise_for_dead_letter(dead, "record")
     return read, payloads
-
-
-def _id_only_schema(schema: Schema) -> Schema:
-    # A name that no record has: a schema needs a feature, which may be absent.
-    return replace(schema, fields={f"{schema.id} and nothing else": Field("number")}, named={})
 
 
 def _payloads_to_messages(payloads: Sequence[bytes]) -> list[Message]:
