@@ -22,7 +22,12 @@ __all__ = ["find_contradictions"]
 _KEY_BYTES = 24
 """Minimum length of the key of [notify], by Standard Webhooks."""
 
-_SECRET = 'is a secret: write it as "${NAME}" and set the environment variable NAME'
+_SECRETS = {
+    "schema_registry": ("password",),
+    "label_studio": ("token",),
+    "notify": ("url", "secret"),
+}
+"""Keys of secrets; the address of a webhook is one, as it permits to post to its channel."""
 
 
 def find_contradictions(
@@ -40,10 +45,10 @@ def find_contradictions(
         *_check_location_of_checkpoint_copies(sections, context),
         *_check_retention_of_journal(sections),
         *_check_oracle_inputs_and_delay(sections),
-        *_check_kafka_topics_and_options(sections, tables),
-        *_check_message_formats(sections, tables),
-        *_check_label_studio_token(tables),
-        *_check_notifications(sections, tables),
+        *_check_kafka_topics_and_options(sections),
+        *_check_message_formats(sections),
+        *_check_secrets(tables),
+        *_check_notifications(sections),
         *_check_decision_parameters(sections),
         *_check_settings_of_external_models(sections, tables.get("query", {})),
         *_check_connector_sections(sections),
@@ -186,7 +191,7 @@ def _check_oracle_delay(sections: Sections, labels: OracleSection) -> Iterator[s
         )
 
 
-def _check_kafka_topics_and_options(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]:
+def _check_kafka_topics_and_options(sections: Sections) -> list[Problem]:
     topics = [
         getattr(sections, name).topic
         for name in ENDPOINTS
@@ -201,13 +206,10 @@ def _check_kafka_topics_and_options(sections: Sections, tables: Mapping[str, Any
     if f"{sections.pipeline.name}.journal" in topics:
         text = "has an input or output in the topic of the pipeline's journal: set another topic"
         problems.append(Problem("kafka", None, text))
-    for key, value in tables["kafka"].items():
-        if key.endswith("password") and not variable_names(str(value)):
-            problems.append(Problem("kafka", key, _SECRET))
     return problems
 
 
-def _check_message_formats(sections: Sections, tables: Mapping[str, Any]) -> Iterator[Problem]:
+def _check_message_formats(sections: Sections) -> Iterator[Problem]:
     found = {name: getattr(getattr(sections, name), "format", "json") for name in ENDPOINTS}
     registry = sections.schema_registry
     if registry is None:
@@ -221,29 +223,24 @@ def _check_message_formats(sections: Sections, tables: Mapping[str, Any]) -> Ite
     if (registry.username is None) != (registry.password is None):
         text = "needs password, and password needs it: set both or none"
         yield Problem("schema_registry", "username", text)
-    password = str(tables["schema_registry"].get("password", ""))
-    if password and not variable_names(password):
-        yield Problem("schema_registry", "password", _SECRET)
 
 
-def _check_label_studio_token(tables: Mapping[str, Any]) -> list[Problem]:
-    token = tables.get("label_studio", {}).get("token", "")
-    return (
-        [Problem("label_studio", "token", _SECRET)] if token and not variable_names(token) else []
-    )
+def _check_secrets(tables: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield a problem for each secret that is not the value of an environment variable."""
+    for section, table in tables.items():
+        keys = _SECRETS.get(section, ())
+        for key, value in table.items():
+            is_secret = key in keys or (section == "kafka" and key.endswith("password"))
+            if is_secret and not variable_names(str(value)):
+                text = 'is a secret: write it as "${NAME}" and set the environment variable NAME'
+                yield Problem(section, key, text)
 
 
-def _check_notifications(sections: Sections, tables: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield a problem for an invalid URL or secret of [notify], without its text.
-
-    Both are secrets: whoever has the address of a webhook can post to its channel.
-    """
+def _check_notifications(sections: Sections) -> Iterator[Problem]:
+    """Yield a problem for an invalid URL or secret of [notify], without its text."""
     section = sections.notify
     if section is None:
         return
-    for key, value in (("url", section.url), ("secret", section.secret)):
-        if value is not None and not variable_names(tables["notify"][key]):
-            yield Problem("notify", key, _SECRET)
     if not _is_webhook_url(section.url):
         text = "must be an http or https address without a user"
         yield Problem("notify", "url", text)
