@@ -198,9 +198,7 @@ class Bridge:
         def has_expired(entry: TaskEntry) -> bool:
             return request_state is not None and request_state.is_closed(entry)
 
-        waiting = self._task_store.entries_at_stage("new") + self._task_store.entries_at_stage(
-            "refused"
-        )
+        waiting = self._task_store.entries_at_stage("new", "refused")
         self._task_store.mark_done([one for one in waiting if one.answered_by or has_expired(one)])
         closed = [
             one
@@ -293,9 +291,7 @@ class Bridge:
 
     def _write_new_labels(self) -> None:
         """Write the labels of finished tasks; each request is closed directly after its labels."""
-        entries = self._task_store.entries_at_stage("open") + self._task_store.entries_at_stage(
-            "expired"
-        )
+        entries = self._task_store.entries_at_stage("open", "expired")
         found = self._existing_tasks(entries)
         there = {entry.key for entry, _ in found}
         if gone := [entry for entry in entries if entry.key not in there]:

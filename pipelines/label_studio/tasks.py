@@ -209,24 +209,19 @@ class TaskStore:
             rows = connection.execute("SELECT id, annotator, label FROM imported").fetchall()
         return {(id, annotator): label for id, annotator, label in rows}
 
-    def entries_at_stage(self, stage: TaskStage) -> list[TaskEntry]:
-        """Return the requests at `stage`, the oldest first."""
-        with self._write_transaction() as connection:
-            found = connection.execute(
-                f"SELECT {_COLUMNS} FROM requests WHERE stage = ? ORDER BY number",
-                (stage,),
-            ).fetchall()
-        return [_entry_from_row(row) for row in found]
+    def entries_at_stage(self, *stages: TaskStage) -> list[TaskEntry]:
+        """Return the requests at one of `stages`, the oldest first."""
+        return self._select_entries(f"stage IN ({', '.join('?' * len(stages))})", stages)
 
     def entries_for_records(self, ids: Sequence[str]) -> list[TaskEntry]:
         """Return the requests for the records `ids` that are not done, the oldest first."""
+        condition = "stage != 'done' AND id IN (SELECT value FROM json_each(?))"
+        return self._select_entries(condition, (msgspec.json.encode(ids).decode(),))
+
+    def _select_entries(self, condition: str, values: Sequence[str]) -> list[TaskEntry]:
+        query = f"SELECT {_COLUMNS} FROM requests WHERE {condition} ORDER BY number"
         with self._write_transaction() as connection:
-            found = connection.execute(
-                f"SELECT {_COLUMNS} FROM requests WHERE stage != 'done' "
-                "AND id IN (SELECT value FROM json_each(?)) ORDER BY number",
-                (msgspec.json.encode(ids).decode(),),
-            ).fetchall()
-        return [_entry_from_row(row) for row in found]
+            return [_entry_from_row(row) for row in connection.execute(query, values)]
 
     def mark_sent(self, entries: Iterable[TaskEntry], time_sent: float) -> None:
         """Mark `entries` as sent, before their tasks are created."""
