@@ -25,10 +25,10 @@ QUIET = 1.0
 """Seconds without a further record after which fewer records are used."""
 
 
-def peek_messages(source: Source, limit: int = INFERRED_FROM) -> list[Message]:
-    """Return up to `limit` next messages of a source, without changing its position."""
+def peek_messages(source: Source) -> list[Message]:
+    """Return up to `INFERRED_FROM` next messages of a source, without changing its position."""
     position = source.position()
-    messages = source.poll(limit)
+    messages = source.poll(INFERRED_FROM)
     source.seek(position)
     source.release_resources()
     return messages

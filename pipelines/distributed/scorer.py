@@ -6,7 +6,7 @@ result of a commit is unknown.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from streamboost.connectors.base import Message, MessageMetadata
@@ -51,7 +51,6 @@ class Scorer:
     stop : token that requests a stop
     poll_interval : seconds to wait before a retry
     on_data_loss : "fail", or "continue": skip records that were deleted before they were read
-    clock : returns the processing time in milliseconds since the epoch
 
     Attributes
     ----------
@@ -73,7 +72,6 @@ class Scorer:
         stop: StopToken | None = None,
         poll_interval: float = 0.1,
         on_data_loss: str = "fail",
-        clock: Callable[[], int] = current_time_ms,
     ) -> None:
         self.tasks: dict[int, PartitionTask] = {}
         self.records = 0
@@ -87,7 +85,6 @@ class Scorer:
         self._stop = stop or StopToken()
         self._poll_interval = poll_interval
         self._on_data_loss = on_data_loss
-        self._clock = clock
         self.is_waiting = False
         self._has_read = False
 
@@ -241,7 +238,7 @@ class Scorer:
         snapshot: ModelSnapshot,
         polled: PolledBatch,
     ) -> int:
-        batch_time_ms, steps = self._clock(), {}
+        batch_time_ms, steps = current_time_ms(), {}
         for partition, messages in messages_by_partition.items():
             lag = self._member.lag(partition)
             end = polled.ends[partition]

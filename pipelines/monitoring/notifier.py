@@ -42,7 +42,6 @@ class Notifier(Observer):
     section : settings of [notify]
     name : name of the pipeline
     mask : removes secrets from a text
-    clock : monotonic clock, in seconds
     """
 
     def __init__(
@@ -50,12 +49,10 @@ class Notifier(Observer):
         section: NotifySection,
         name: str,
         mask: Callable[[str], str] = str,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._events = section.events
         self._name = name
         self._mask = mask
-        self._clock = clock
         self._runner: Runner | None = None
         self._lock = threading.Lock()
         self._pending: dict[tuple[str, str], Event] = {}
@@ -90,7 +87,7 @@ class Notifier(Observer):
         if not {"regression", "budget"} & set(self._events):
             return False
         return self._checked is None or (
-            self._is_stale and self._clock() - self._checked >= CHECK_EVERY
+            self._is_stale and time.monotonic() - self._checked >= CHECK_EVERY
         )
 
     def between_batches(self) -> None:
@@ -106,7 +103,7 @@ class Notifier(Observer):
         if runner is None or not (runner.is_running and runner.is_committed):
             return
         is_first = self._checked is None
-        self._is_stale, self._checked = False, self._clock()
+        self._is_stale, self._checked = False, time.monotonic()
         try:
             found = [*self._regressions(runner), *self._spent_budget(runner)]
         except Exception:
