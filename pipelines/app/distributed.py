@@ -151,8 +151,6 @@ def prepare_distributed_scoring(config: Config, runner: "Runner") -> None:
 
 
 class _PartitionSynchronizer(Observer):
-    """Observer that calls `synchronize` between batches to add missing partitions."""
-
     def __init__(self, synchronize: Callable[[], None]) -> None:
         self._synchronize = synchronize
         self._due = time.monotonic() + _EVERY

@@ -13,8 +13,6 @@ _YOUNG = 50_000
 
 
 class _GarbageCollectorFreezer(Observer):
-    """Observer that calls `gc.freeze` once, before the first batch of a recovered pipeline."""
-
     def __init__(self) -> None:
         self._has_frozen = False
 

@@ -106,7 +106,6 @@ class RecordSplitter:
             self._first_fault = f" (the first is message {self._lines:,}: {detail})"
 
     def _move_id_to_id_field(self, record: Record) -> str:
-        """Move the id of `record` from its id field to the field "id"; return the id as text."""
         if self._id is None:
             id = str(self._lines)
         else:

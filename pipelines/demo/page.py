@@ -89,7 +89,6 @@ def _table_html(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _learning_curves_html(curves: dict[str, list[Point]]) -> str:
-    """Return HTML: the curves as SVG with a legend, and a table of their points."""
     legend = "".join(
         f'<span><i class="key" style="border-top-color: var({_LOOKS[name][0]}); '
         f'border-top-style: {"dashed" if _LOOKS[name][1] else "solid"}"></i>'

@@ -369,7 +369,6 @@ class PartitionTask:
         records: Records,
         snapshot: ModelSnapshot,
     ) -> list[RequestEntry]:
-        """Return the log entries of the requests, from which the learner reads the records."""
         return [
             RequestEntry(
                 id=id,

@@ -109,7 +109,6 @@ def _log_interruption() -> None:
 
 @contextmanager
 def _bridge_factory(config: Config) -> Iterator[Callable[[], Bridge]]:
-    """Open the sources, sink and store; yield a function that creates the bridge from them."""
     state = State(config.state)
     task_store = TaskStore(state.path / FILE)
     sections, context = config.sections, config.connector_context
@@ -128,7 +127,6 @@ def _bridge_factory(config: Config) -> Iterator[Callable[[], Bridge]]:
 
 
 def _run_repeatedly(create_bridge: Callable[[], Bridge], stop: StopToken, interval: float) -> None:
-    """Run the bridge every `interval` seconds until a stop; after errors, wait longer."""
     bridge, rest = None, 0.0
     while not stop.requested:
         try:

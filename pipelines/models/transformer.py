@@ -225,7 +225,6 @@ def _accepts_record_time(river_part: Any) -> bool:
 
 @lru_cache(maxsize=1_000)
 def _has_parameter_t(class_: type, method: str) -> bool:
-    """Return whether a method of a class has a parameter `t`; results are cached."""
     try:
         return "t" in inspect.signature(getattr(class_, method)).parameters
     except (AttributeError, TypeError, ValueError):  # compiled methods may have no signature

@@ -64,8 +64,6 @@ class EscapingFormatter(logging.Formatter):
 
 
 class _TextFormatter(EscapingFormatter):
-    """Text formatter; each line has time, level and batch number, after a prefix if given."""
-
     def __init__(self, prefix: str) -> None:
         super().__init__(_TEXT, defaults={"sequence": 0})
         self._process_name = f"{prefix} | " if prefix else ""

@@ -297,7 +297,6 @@ def _value_and_bounds(estimate: Estimate | None) -> tuple[float, float, float]:
 
 
 def _log_size_bytes(checkpoints: Checkpoints | None) -> int:
-    """Return the size in bytes of the SQLite log in the state folder of `checkpoints`."""
     if checkpoints is None:
         return 0
     log, size = checkpoints.folder.parent / LOG, 0

@@ -34,8 +34,6 @@ _SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _LoadedModel:
-    """A loaded checkpoint: its batch sequence number, schema and learner."""
-
     sequence: int
     schema: Schema
     learner: "StreamLearner"

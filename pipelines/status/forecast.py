@@ -83,7 +83,6 @@ def _round(value: float) -> int:
 
 
 def _most_frequent_error(report: Mapping[str, Any]) -> str | None:
-    """Return the most frequent confusion of two classes as text, with its share of the errors."""
     cells, classes = report.get("confusion") or (), report.get("classes") or ()
     errors = {
         (i, j): max(n, 0.0) for i, row in enumerate(cells) for j, n in enumerate(row) if i != j
