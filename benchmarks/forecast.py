@@ -1,6 +1,7 @@
 """Coverage of the forecasts of accuracy over labels: 90 % intervals against the later accuracy.
 
     python -m benchmarks.forecast [--budgets 0.1 0.2 1] [--streams rbf ...] [--seeds 1 2]
+                                  [--erring 0.3]
 
 A learner with default settings requests labels of the share `budget`, each 20 records late, over
 30,000 records or 10,000 labels. From 300 labels on, and every 100 labels, it forecasts the accuracy
@@ -12,6 +13,8 @@ If this window is not within the stream, the forecast is not counted. The column
 - the share whose 90 % interval contains the later accuracy, by number of further labels;
 - the median width of the intervals, in points, and the mean absolute error of their medians;
 - the mean absolute error, in points, of predicting that the estimate of `recent()` stays.
+
+With `--erring`, one of three annotators gives this share of wrong labels.
 
 The model was tuned on the streams of `TUNED`, and on similar streams that are not listed here.
 """
@@ -97,9 +100,27 @@ HELD_OUT = {
 }
 
 
-def run(X, y, budget, seed):
-    """Return what was right, labels known by record, and the forecasts (labels, forecast, now)."""
+def answers(y, erring, seed):
+    """Return labels by three annotators, of whom one errs in the share `erring`, and their names.
+
+    Without errors, the annotators have no names.
+    """
+    if not erring:
+        return y, [None] * len(y)
+    rng, classes = np.random.default_rng(seed), np.unique(y)
+    names = rng.choice(["ann", "bob", "eve"], len(y))
+    errs = (names == "eve") & (rng.random(len(y)) < erring)
+    place = np.searchsorted(classes, y) + rng.integers(1, len(classes), len(y))
+    return np.where(errs, classes[place % len(classes)], y), names.tolist()
+
+
+def run(X, y, budget, seed, erring=0.0):
+    """Return what was right, labels known by record, and the forecasts (labels, forecast, now).
+
+    A forecast is None where it was withheld, and with errors also where no annotator is left out.
+    """
     learner = StreamLearner(query=QueryConfig(budget=budget), random_state=seed)
+    given, names = answers(y, erring, seed)
     waiting, found = deque(), []
     right, known, n_labels = np.zeros(len(y), bool), np.zeros(len(y), int), 0
     for start in range(0, len(y), BATCH):
@@ -110,11 +131,14 @@ def run(X, y, budget, seed):
         waiting.extend(zip(asked.ids, asked.propensity.tolist(), strict=True))
         while waiting and int(waiting[0][0]) + DELAY <= rows[-1]:
             i, chance = int(waiting[0][0]), waiting.popleft()[1]
-            learner.learn([str(i)], X[i : i + 1], y[i : i + 1], propensity=[chance])
+            learner.learn(
+                [str(i)], X[i : i + 1], given[i : i + 1], propensity=[chance], sources=[names[i]]
+            )
             n_labels += 1
         if n_labels >= FEWEST_LABELS + EVERY * len(found):
             now = learner.evaluation.recent().committee.accuracy
-            found.append((n_labels, learner.forecast(), now.value))
+            counts = learner.evaluation.annotator_errors.left_out or not erring
+            found.append((n_labels, learner.forecast() if counts else None, now.value))
     return right, known, found
 
 
@@ -171,6 +195,7 @@ def main():
     parser.add_argument("--records", type=int, default=30_000)
     parser.add_argument("--budgets", type=float, nargs="+", default=[0.1, 0.2, 1.0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--erring", type=float, default=0.0)
     parser.add_argument("--streams", nargs="+", choices=[*TUNED, *HELD_OUT])
     arguments = parser.parse_args()
     whole = {}
@@ -178,7 +203,9 @@ def main():
         n, parts = min(arguments.records, int(MOST_LABELS / budget)), {}
         for name, make in (TUNED | HELD_OUT).items():
             if name in (arguments.streams or [name]) and (data := make(n)) is not None:
-                runs = [judged(*run(*data, budget, seed)) for seed in arguments.seeds]
+                runs = [
+                    judged(*run(*data, budget, seed, arguments.erring)) for seed in arguments.seeds
+                ]
                 parts[name] = np.concatenate(runs)
         for title, streams in (("tuned", TUNED), ("held out", HELD_OUT), ("all", parts)):
             if found := [parts[name] for name in streams if name in parts]:

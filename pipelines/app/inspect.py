@@ -295,10 +295,10 @@ def _recorded_prediction_lines(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def _forecast_lines(checkpoint: Mapping[str, Any]) -> Iterator[str]:
-    report = checkpoint["evaluation"]["recent"]
-    if report["records"]:
+    evaluation, is_recorded = checkpoint["evaluation"], "recorded" in checkpoint
+    if evaluation["recent"]["records"]:
         yield "  forecast over labels, with 90 % intervals"
-        for line in forecast_lines(checkpoint["forecast"], report):
+        for line in forecast_lines(checkpoint["forecast"], evaluation, is_recorded=is_recorded):
             yield f"    {line}"
 
 

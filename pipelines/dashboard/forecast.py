@@ -14,10 +14,11 @@ _LEAST_SECONDS = 3_600.0
 def forecast_table(view: StatusSnapshot) -> Table:
     """Build the table of the accuracy now and after more labels, with 90 % intervals."""
     forecast = view.document("forecast")
-    report = view.document("evaluation").get("recent") or {}
+    evaluation = view.document("evaluation")
     columns = [Column("Labels", "words"), Column("Accuracy"), Column("Gain")]
     if not forecast or not forecast["steps"]:
-        return Table("Forecast", columns, [], " ".join(forecast_lines(forecast, report)))
+        lines = forecast_lines(forecast, evaluation, is_recorded=bool(view.document("recorded")))
+        return Table("Forecast", columns, [], " ".join(lines))
     rows: list[list[str | Cell]] = [["now", estimate_text(forecast["accuracy"]), ""]]
     rows += [
         [
@@ -27,7 +28,7 @@ def forecast_table(view: StatusSnapshot) -> Table:
         ]
         for one in forecast["steps"]
     ]
-    lines = target_lines(forecast, report, _seconds_per_label(view))
+    lines = target_lines(forecast, evaluation, _seconds_per_label(view))
     return Table("Forecast", columns, rows, " ".join(lines))
 
 

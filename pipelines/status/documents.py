@@ -25,8 +25,7 @@
 ``evaluation``         the unbiased estimates, since the start and in the sliding window, each with
                        its `records`, `answered` requests, and those still `waiting`
 ``forecast``           the accuracy after further labels, with 90 % intervals (`Forecast`); empty
-                       without one (too few labels, an annotator left out, predictions of
-                       another system)
+                       without one (too few labels, predictions of another system)
 ``changes``            detected changes of the stream: their number (`total`), and the `newest`
                        with the numbers of records and labels at its detection and at its start
 ``lag``                consumer lag in messages, keyed by source

@@ -17,21 +17,18 @@ _DAY = 86_400.0
 
 
 def forecast_lines(
-    forecast: Mapping[str, Any], report: Mapping[str, Any] | None = None
+    forecast: Mapping[str, Any],
+    evaluation: Mapping[str, Any] | None = None,
+    *,
+    is_recorded: bool = False,
 ) -> Iterator[str]:
     """Yield sentences about a forecast (`Forecast` as a mapping), or why there is none.
 
-    `report` is the report of the sliding window, for the most frequent error.
+    `evaluation` has the reports since the start and of the sliding window (`Evaluation.to_json`).
+    `is_recorded` means that another system makes the predictions.
     """
-    if not forecast and (names := (report or {}).get("left_out")):
-        named = ", ".join(names)
-        yield f"No forecast while the labels of {named} are left out of the accuracy."
-        yield "They disagree with the predictions more often than the others'."
-        return
     if not forecast:
-        share = f"at least one for every {MOST_RECORDS_PER_LABEL} records"
-        yield f"No forecast yet: it needs {FEWEST_LABELS} labels, and {share}."
-        yield "Predictions of another system (`prediction_field`) have no forecast."
+        yield _missing_forecast_text(evaluation or {}, is_recorded=is_recorded)
         return
     if not forecast["steps"]:
         n = count_text(forecast["n_missing_labels"], "more label")
@@ -39,18 +36,43 @@ def forecast_lines(
     for step in forecast["steps"]:
         text = f"{gain_text(step['gain'])}; accuracy {estimate_text(step['accuracy'])}"
         yield f"{count_text(step['labels'], 'more label')}: {text}."
-    yield from target_lines(forecast, report)
+    yield from target_lines(forecast, evaluation)
+
+
+def _missing_forecast_text(evaluation: Mapping[str, Any], *, is_recorded: bool) -> str:
+    """Say in a sentence why there is no forecast, and how many labels are missing."""
+    if is_recorded:
+        return "No forecast: labels do not change the predictions of another system."
+    whole, recent = (evaluation.get(part) or {} for part in ("since_start", "recent"))
+    names = ", ".join(whole.get("left_out") or ())
+    whose = f" by other annotators than {names}" if names else ""
+    if not whole:
+        share = f"at least one for every {MOST_RECORDS_PER_LABEL} records"
+        return f"No forecast yet: it needs {FEWEST_LABELS} labels, and {share}."
+    missing = FEWEST_LABELS - (whole.get("answered") or 0)
+    if missing > 0:
+        more = count_text(missing, "more label")
+        return f"No forecast yet: it needs {FEWEST_LABELS} labels{whose}, about {more}."
+    density = (recent.get("records") or 0) / max(recent.get("answered") or 0, 1)
+    if density > MOST_RECORDS_PER_LABEL:
+        return (
+            f"No forecast: it needs a label{whose} for every {MOST_RECORDS_PER_LABEL} records. "
+            f"There is one for every {density:.0f}."
+        )
+    return f"No forecast yet: about 100 more labels{whose} are needed."
 
 
 def target_lines(
     forecast: Mapping[str, Any],
-    report: Mapping[str, Any] | None = None,
+    evaluation: Mapping[str, Any] | None = None,
     seconds_per_label: float | None = None,
 ) -> Iterator[str]:
     """Yield sentences about missing steps, and when more labels reach the next round accuracies.
 
-    With `seconds_per_label`, the duration is given in days, else in records, at the present budget.
+    The last sentence names the annotators that are left out of the accuracy. With
+    `seconds_per_label`, the duration is given in days, else in records, at the present budget.
     """
+    report = (evaluation or {}).get("recent") or {}
     shown = {one["labels"] for one in forecast["steps"]}
     for n in [n for n in STEPS if shown and n not in shown]:
         missing = "inconclusive" if n <= forecast["labels"] else f"shown from {n:,} labels on"
@@ -74,8 +96,13 @@ def target_lines(
             yield f"{percent_text(missed[0])} is uncertain even with ten times the labels."
         ceiling = percent_text(forecast["ceiling"])
         yield f"More labels will probably not raise the accuracy above {ceiling}."
-        if error := _most_frequent_error(report or {}):
+        if error := _most_frequent_error(report):
             yield f"The most frequent error: {error}."
+    if names := report.get("left_out"):
+        yield (
+            f"The accuracy does not use the labels of {', '.join(names)}. More labels are by all "
+            "annotators, as before."
+        )
 
 
 def _round(value: float) -> int:

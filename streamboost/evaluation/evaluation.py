@@ -38,11 +38,13 @@ from streamboost.evaluation.confidence_sequence import (
     relative_width_since_start,
 )
 from streamboost.evaluation.decisions import Decisions
+from streamboost.evaluation.exclusion import concatenate_records, exclusion_change
 from streamboost.evaluation.learning_curve import (
     FEWEST_LABELS,
     MOST_RECORDS_PER_LABEL,
     Forecast,
     LearningCurve,
+    records_per_label,
 )
 from streamboost.evaluation.pending import (
     PARTS,
@@ -398,13 +400,19 @@ class Evaluation:
     def forecast(self, changes: Sequence[int] = ()) -> Forecast | None:
         """Return a forecast of the accuracy over further labels; None with too few labels.
 
-        `changes` are the numbers of labels at which the stream changed. There is no forecast while
-        the labels of an annotator are left out, as the history contains them.
+        `changes` are the numbers of labels at which the stream changed. Labels of annotators that
+        are left out do not count for the accuracy. But they count as learned labels, as further
+        labels come from the same annotators.
         """
-        groups, n_labels = self._strides.history.groups(), sum(self._known.counts)
-        if n_labels < FEWEST_LABELS or len(groups) < 2 or self.annotator_errors.left_out:
+        history, left_out = self._strides.history, self.annotator_errors.left_out
+        groups = used = history.groups()
+        n_labels = n_used = sum(self._known.counts)
+        if left_out:
+            used = self._strides.history_without_annotators(left_out).groups()
+            n_used = int(used[:, -2].sum())
+        if n_used < FEWEST_LABELS or len(used) < 2:
             return None
-        curve = LearningCurve(groups, n_labels, changes)
+        curve = LearningCurve(used, n_labels, changes, records_per_label(groups))
         if curve.records_per_label > MOST_RECORDS_PER_LABEL:
             return None
         return curve.forecast(self.window)
@@ -581,21 +589,11 @@ class Evaluation:
             rows = slice(at, min(at + self._stride, covered))
             groups.append(self._evaluated_records(rows))
             who.append(self._queue.rows["source"][rows])
-        records = _concatenate_records(groups)
-        is_out = np.isin(np.concatenate(who), list(annotator_numbers))[records.truth >= 0]
-        records = _select_records(records, records.truth >= 0)
-        weight = records.others + 1.0
-        share = weight[is_out].sum() / max(weight.sum(), 1.0)
-        left_out, kept = (_select_records(records, mask) for mask in (is_out, ~is_out))
+        records = concatenate_records(groups)
         rest = copy(total)
-        for part, times in (
-            (records, -1.0),
-            (replace(left_out, truth=np.full(len(left_out.truth), -1)), 1.0),
-            (replace(kept, others=weight[~is_out] / max(1.0 - share, 1e-9) - 1.0), 1.0),
-        ):
-            sums = SufficientStats(len(self._known))
-            sums.add(part)
-            rest.merge(sums, times=times)
+        rest.merge(
+            exclusion_change(records, np.concatenate(who), annotator_numbers, len(self._known))
+        )
         return rest
 
     def _sum_pending_records(self, first_row: int, first_batch: int) -> "_QueueStats":
@@ -615,7 +613,7 @@ class Evaluation:
         n = max(_AT_ONCE // (self._stride * max(n_classes, 1)), 1)
         for at in range(0, len(strides), n):
             whole.add(
-                _concatenate_records(
+                concatenate_records(
                     [self._evaluated_records(rows) for rows in strides[at : at + n]]
                 )
             )
@@ -669,30 +667,6 @@ class Evaluation:
         self._blocks.resume(state["blocks"], arrays)
         waits = self._queue.rows["waits"].tolist()
         self._open = {id: i for i, id in enumerate(self._queue.ids) if waits[i]}
-
-
-def _concatenate_records(groups: Sequence[EvaluatedRecords]) -> EvaluatedRecords:
-    """Return one group with the records of all `groups` (at least one), in order."""
-    P, predicted, truth, others = (
-        np.concatenate([getattr(one, name) for one in groups])
-        for name in ("P", "predicted", "truth", "others")
-    )
-    decision_cost = [one.decision_cost for one in groups if one.decision_cost is not None]
-    return EvaluatedRecords(
-        P, predicted, truth, others, np.concatenate(decision_cost) if decision_cost else None
-    )
-
-
-def _select_records(records: EvaluatedRecords, mask: np.ndarray) -> EvaluatedRecords:
-    """Return the records where `mask` (n,) is true."""
-    cost = records.decision_cost
-    return EvaluatedRecords(
-        records.P[mask],
-        records.predicted[mask],
-        records.truth[mask],
-        records.others[mask],
-        None if cost is None else cost[mask],
-    )
 
 
 def impute_open_requests(

@@ -29,7 +29,14 @@ import numpy as np
 from streamboost.evaluation.report import Estimate
 from streamboost.evaluation.sufficient_stats import BINS, MEAN_COLUMNS, SufficientStats
 
-__all__ = ["AccuracyHistory", "Forecast", "ForecastStep", "ForecastTarget", "LearningCurve"]
+__all__ = [
+    "AccuracyHistory",
+    "Forecast",
+    "ForecastStep",
+    "ForecastTarget",
+    "LearningCurve",
+    "records_per_label",
+]
 
 FEWEST_LABELS = 300
 """Number of labels from which on there are forecasts."""
@@ -140,6 +147,11 @@ class AccuracyHistory:
         self.first_strides, self.sums = list(first_strides), sums.copy()
 
 
+def records_per_label(groups: np.ndarray) -> float:
+    """Return the number of records for each requested label in the newest of the groups."""
+    return float(groups[-1, 0] / max(groups[-1, -2], 1.0))
+
+
 def _accuracy_sums(tally: SufficientStats) -> np.ndarray:
     """Return `MEAN_COLUMNS` of being right, and the number of labels."""
     return np.append(tally.means[:BINS].sum(axis=0), float(tally.n_labels))
@@ -221,13 +233,22 @@ class LearningCurve:
         Number of labels known now.
     changes
         Numbers of labels known when the stream changed.
+    n_records_per_label
+        Records for each requested label; None: that of the newest group. The groups have fewer
+        labels if those of an annotator are left out.
     """
 
-    def __init__(self, groups: np.ndarray, now: int, changes: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        groups: np.ndarray,
+        now: int,
+        changes: Sequence[int] = (),
+        n_records_per_label: float | None = None,
+    ) -> None:
         known = groups[:, -1] / groups[:, 0]
         recent = known >= min(_OLDEST * now, known[-1])
         self.now, known = float(now), np.minimum(known[recent], now)
-        self.records_per_label = float(groups[-1, 0] / max(groups[-1, -2], 1.0))
+        self.records_per_label = n_records_per_label or records_per_label(groups)
         y, variance = _accuracies(groups[recent])
         happened = [one for one in changes if one > known[0]]
         error = float(np.clip(1.0 - y[-2:].mean(), 0.03, 0.95))

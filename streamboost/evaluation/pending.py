@@ -15,6 +15,7 @@ import numpy as np
 
 from streamboost.checks import Label
 from streamboost.evaluation.annotator_errors import UNKNOWN
+from streamboost.evaluation.exclusion import exclusion_change, select_records
 from streamboost.evaluation.learning_curve import AccuracyHistory
 from streamboost.evaluation.sufficient_stats import PREDICTORS, EvaluatedRecords, SufficientStats
 from streamboost.storage import Arrays, select_prefix
@@ -122,6 +123,9 @@ _MOST = 20_000
 """Limits of the stored predictions in bytes and in number; the oldest are evicted first."""
 
 _EACH = 100  # bytes in addition to the probabilities
+
+_COMPLETE = 0.9
+"""Least share of a group's labels that must be stored to exclude an annotator from its sums."""
 
 
 DecisionCost = Callable[[np.ndarray], np.ndarray | None]
@@ -382,6 +386,28 @@ class StrideSums:
             cost,
         )
         return records, np.array([one.source for one in found], dtype=np.int64)
+
+    def history_without_annotators(self, excluded: Collection[int]) -> AccuracyHistory:
+        """Return a copy of `history` without the labels of the annotators `excluded`.
+
+        The copy starts after the newest group of which more than a tenth of the labels is not
+        stored any more.
+        """
+        records, annotators = self.labelled_records(0, lambda P: None)
+        strides = [one.stride for one in self.labelled_predictions.since_stride(0)]
+        group = np.searchsorted(self.history.first_strides, strides, side="right") - 1
+        stored = np.bincount(group, minlength=len(self.history.sums))
+        incomplete = np.flatnonzero(stored < _COMPLETE * self.history.sums[:, -2])
+        start = int(incomplete[-1]) + 1 if len(incomplete) else 0
+        found = AccuracyHistory()
+        found.resume(self.history.first_strides[start:], self.history.sums[start:])
+        for i, first_stride in enumerate(found.first_strides, start):
+            own = group == i
+            if np.isin(annotators[own], [*excluded]).any():
+                part = select_records(records, own)
+                change = exclusion_change(part, annotators[own], excluded, self.total.n_classes)
+                found.correct(first_stride, change)
+        return found
 
     def correct_label(self, id: str, class_index: int, decision_cost: DecisionCost) -> None:
         """Change the class index of the record `id` to `class_index`; -1 retracts the label.

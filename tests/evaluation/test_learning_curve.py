@@ -186,8 +186,11 @@ def test_curve_is_finite_at_the_first_labels():
     )
 
 
-def filled(n, budget=0.5, annotators=("ann",)):
-    """Return an evaluation of n records, of which the share `budget` was requested."""
+def filled(n, budget=0.5, annotators=("ann",), erring=None):
+    """Return an evaluation of n records, of which the share `budget` was requested.
+
+    The annotator number `erring` gives wrong labels only.
+    """
     rng, evaluation = np.random.default_rng(7), Evaluation(block=10)
     classes = np.array(["no", "yes"], dtype=object)
     for start in range(0, n, 50):
@@ -200,11 +203,10 @@ def filled(n, budget=0.5, annotators=("ann",)):
         scored = Scored(labels, classes, P, margins=np.full(50, 0.7), version=1)
         evaluation.add_records(ids, scored, np.where(asked, budget, np.nan), np.full(50, budget))
         chosen = np.flatnonzero(asked)
-        evaluation.add_labels(
-            [ids[i] for i in chosen],
-            truth[chosen],
-            [annotators[i % len(annotators)] for i in chosen],
-        )
+        who = chosen % len(annotators)
+        given = np.where(who == erring, classes[(truth[chosen] == "no").astype(int)], truth[chosen])
+        sources = [annotators[i] for i in who]
+        evaluation.add_labels([ids[i] for i in chosen], given, sources)
     return evaluation
 
 
@@ -230,7 +232,49 @@ def test_forecast_is_the_same_after_resuming():
     assert other.forecast() == evaluation.forecast()
 
 
-def test_no_forecast_while_an_annotator_is_left_out():
-    evaluation = filled(3_000)
-    evaluation.annotator_errors.left_out = {1}
-    assert evaluation.forecast() is None
+def with_left_out(evaluation, *names):
+    errors = evaluation.annotator_errors
+    errors.left_out = frozenset(errors.number_of(name) for name in names)
+    return evaluation
+
+
+def test_forecast_without_an_annotator_uses_the_labels_of_the_others():
+    """`erring` gives wrong labels only: the accuracy with them is far too low."""
+    evaluation = filled(4_000, annotators=("ann", "bob", "erring"), erring=2)
+    assert with_left_out(evaluation).forecast().accuracy.high < 0.75
+    found = with_left_out(evaluation, "erring").forecast()
+    assert found.accuracy.low < 0.85 < found.accuracy.high
+    assert found.labels > 1_900, "the learner has learned all labels"
+    assert found.records_per_label == pytest.approx(2.0, rel=0.1)
+    assert [one.labels for one in found.steps] == [200, 1_000]
+
+
+def test_forecast_needs_300_labels_of_annotators_who_count():
+    annotators = ("ann", "eve", "eve", "eve")
+    assert with_left_out(filled(2_000, annotators=annotators), "eve").forecast() is None
+    assert with_left_out(filled(4_000, annotators=annotators), "eve").forecast() is not None
+
+
+def test_history_without_annotators_starts_where_labels_are_still_stored():
+    evaluation = filled(4_000, annotators=("ann", "bob"))
+    strides = evaluation._strides
+    whole = strides.history_without_annotators({1})
+    assert whole.first_strides == strides.history.first_strides
+    assert whole.sums[:, -2].sum() < 0.6 * strides.history.sums[:, -2].sum()
+    assert whole.sums[:, 0] == pytest.approx(strides.history.sums[:, 0])
+    third = strides.history.first_strides[3]
+    stored = strides.labelled_predictions
+    gone = [id for id, one in stored._kept.items() if one.stride < third]
+    stored.remove(gone)
+    assert strides.history_without_annotators({1}).first_strides[0] == third
+
+
+def test_correction_of_a_label_changes_the_history_without_annotators():
+    evaluation = with_left_out(filled(3_000, annotators=("ann", "bob")), "bob")
+    ann = evaluation.annotator_errors.number_of("ann")
+    before = evaluation.forecast().accuracy
+    stored = evaluation._strides.labelled_predictions._kept
+    for id, one in list(stored.items()):
+        if one.source == ann:
+            evaluation.correct_label(id, *(("no", "yes") if one.truth == 0 else ("yes", "no")))
+    assert evaluation.forecast().accuracy.high < before.low - 0.3

@@ -39,31 +39,53 @@ REPORT = {
     "classes": [{"label": "a"}, {"label": "b"}],
     "confusion": [[50.0, 9.0], [1.0, 40.0]],
 }
+EVALUATION = {"recent": REPORT}
 
 
 def test_lines_give_gains_targets_the_ceiling_and_the_most_frequent_error():
-    assert list(forecast_lines(FORECAST, REPORT)) == [
+    assert list(forecast_lines(FORECAST, EVALUATION)) == [
         "200 more labels: 1.5 points better, 0.4 to 2.6; accuracy 91.5 % (89.0 to 93.0).",
         "1,000 more labels: inconclusive.",
         "95.0 % is reached after about 1,900 more labels (1,200 or more), in 19,000 records.",
         "More labels will probably not raise the accuracy above 96.4 %.",
         "The most frequent error: b predicted as a (90% of the errors).",
     ]
-    assert max(map(len, forecast_lines(FORECAST, REPORT))) < 96
+    assert max(map(len, forecast_lines(FORECAST, EVALUATION))) < 96
 
 
 def test_lines_say_why_there_is_no_forecast():
-    few, _ = forecast_lines({})
+    (few,) = forecast_lines({})
     assert few == "No forecast yet: it needs 300 labels, and at least one for every 15 records."
-    assert list(forecast_lines({}, {"left_out": ["eve"]})) == [
-        "No forecast while the labels of eve are left out of the accuracy.",
-        "They disagree with the predictions more often than the others'.",
-    ]
+
+    def reason(answered, records=1_000, **since_start):
+        reports = {
+            "since_start": {"answered": answered, **since_start},
+            "recent": {"records": records, "answered": 50},
+        }
+        (found,) = forecast_lines({}, reports)
+        return found
+
+    assert reason(180) == "No forecast yet: it needs 300 labels, about 120 more labels."
+    assert reason(180, left_out=["eve"]) == (
+        "No forecast yet: it needs 300 labels by other annotators than eve, about 120 more labels."
+    )
+    assert reason(500) == (
+        "No forecast: it needs a label for every 15 records. There is one for every 20."
+    )
+    assert reason(310, 500) == "No forecast yet: about 100 more labels are needed."
     (wide,) = forecast_lines(FORECAST | {"steps": [], "targets": [], "n_missing_labels": 400})
     assert wide == "Inconclusive: about 400 more labels are needed for a forecast."
 
 
+def test_lines_name_the_annotators_whose_labels_are_left_out():
+    found = {"recent": REPORT | {"left_out": ["eve", "joe"]}}
+    *_, last = forecast_lines(FORECAST, found)
+    assert last.startswith("The accuracy does not use the labels of eve, joe.")
+
+
 def test_predictions_of_another_system_have_no_forecast():
+    (reason,) = forecast_lines({}, {"since_start": {"answered": 20}}, is_recorded=True)
+    assert "another system" in reason
     found = Forecast(400, Estimate(0.9, 0.88, 0.92), (), (), 100, 0.96, 10.0)
     learner = SimpleNamespace(forecast=lambda: found)
     own, other = (SimpleNamespace(learner=learner, recorded=one) for one in (None, object()))
@@ -73,14 +95,14 @@ def test_predictions_of_another_system_have_no_forecast():
 
 def test_lines_name_missing_steps_and_accuracies_below_the_ceiling_that_are_not_reached():
     few = FORECAST | {"labels": 500, "targets": FORECAST["targets"][1:], "ceiling": 0.986}
-    first, second, third, _ = target_lines(few, REPORT)
+    first, second, third, _ = target_lines(few, EVALUATION)
     assert first == "1,000 more labels: shown from 1,000 labels on."
     assert second == "98.0 % is uncertain even with ten times the labels."
     assert third == "More labels will probably not raise the accuracy above 98.6 %."
 
 
 def test_duration_is_in_days_if_labels_have_a_rate():
-    _, first, *_ = target_lines(FORECAST, REPORT, seconds_per_label=497.0)
+    _, first, *_ = target_lines(FORECAST, EVALUATION, seconds_per_label=497.0)
     assert first.endswith("in 11.0 days.")
 
 
@@ -90,7 +112,7 @@ def view(**documents):
 
 
 def test_panel_has_a_row_for_now_and_each_step():
-    table = forecast_table(view(forecast=FORECAST, evaluation={"recent": REPORT}))
+    table = forecast_table(view(forecast=FORECAST, evaluation=EVALUATION))
     assert [row[0] for row in table.rows] == ["now", "200 more"]
     assert "91.5 % (89.0 to 93.0)" in table.rows[1]
     assert "in 19.1 days" in table.summary
