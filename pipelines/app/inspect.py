@@ -161,6 +161,7 @@ _WORDS = {
         "running": "version in training",
         "challenger": "version that is evaluated before it may be deployed",
         "paused": "yes: no training, and the active committee stays",
+        "until_training": "labels until the next training",
     },
     "ledger": {
         "requests": "label requests",

@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import hypot
-from statistics import median
 from typing import Any
 
 from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.service.labelling.progress import LabellingProgress
-from streamboost.pipelines.status.formatting import count_text
+from streamboost.pipelines.status.formatting import rough_duration_text
 from streamboost.pipelines.status.reader import Status
 
 __all__ = [
@@ -17,11 +15,12 @@ __all__ = [
     "AccuracyGainTracker",
     "learned_version_text",
     "progress_text",
+    "seconds_per_label",
     "training_text",
 ]
 
-NEWEST, FEWEST = 20, 3
-"""Number of the newest versions that give the usual number of labels, and their minimum."""
+_RATE_WINDOW_MS = 3_600_000
+"""Length of the time range for the label rate, in milliseconds."""
 
 Estimate = Mapping[str, Any]
 
@@ -80,24 +79,31 @@ class AccuracyGainTracker:
 
 
 def training_text(view: StatusSnapshot) -> str:
-    """Describe the number of labels since the newest version, and usually until the next one.
+    """Describe when new labels take effect: the number of labels until the next training, and time.
 
-    Returns an empty text if training is paused, or if there were too few versions (`FEWEST`).
+    The time follows from the label rate of the last hour. Returns an empty text if training is
+    paused or off.
     """
-    counts = [
-        (point["version"], point["answered"])
-        for point in view.points
-        if point.get("version") and point.get("answered") is not None
-    ]
-    began = [after[1] for before, after in pairwise(counts) if after[0] != before[0]][-NEWEST:]
-    gaps = [after - before for before, after in pairwise(began) if after > before]
-    if len(gaps) < FEWEST or view.document("learner").get("paused"):
+    left = view.document("learner").get("until_training")
+    if left is None:
         return ""
-    version, answered = counts[-1]
-    since = answered - began[-1]
-    left = round(median(gaps)) - since
-    due = f"after about {left:,} more" if left > 0 else "is due"
-    return f"{count_text(since, 'label')} since version {version} · next version {due}"
+    if left <= 1:
+        return "next training at the next label"
+    text = f"next training after {left:,} more labels"
+    if (seconds := seconds_per_label(view)) is not None:
+        text += f", in about {rough_duration_text(left * seconds)}"
+    return text
+
+
+def seconds_per_label(view: StatusSnapshot) -> float | None:
+    """Return the mean time between labels in the last hour; None without labels in that time."""
+    if not view.points:
+        return None
+    newest = view.points[-1]["time"]
+    recent = [point for point in view.points if point["time"] > newest - _RATE_WINDOW_MS]
+    n_labels = sum(point.get("labels") or 0 for point in recent)
+    seconds = sum(point.get("seconds") or 0.0 for point in recent)
+    return seconds / n_labels if n_labels and seconds else None
 
 
 def learned_version_text(batch_time_ms: int, marks: Sequence[Status]) -> str:

@@ -251,7 +251,7 @@ def _metric_tile_contents(view: StatusSnapshot) -> list[Tile]:
         ),
         (
             number_text(learner.get("version") or None),
-            count_text(int(learner.get("trees", 0)), "tree") + _rollback_and_training_text(view),
+            _version_note(view),
             f"{page_address('/labelling', name)}#effect-of-labels",
         ),
     ]
@@ -278,17 +278,18 @@ def _lowest_recall_tile(view: StatusSnapshot) -> Tile:
     return percent_text(recall["value"]), f"class {label}: {interval} (95 %)", link
 
 
-def _rollback_and_training_text(view: StatusSnapshot) -> str:
+def _version_note(view: StatusSnapshot) -> str:
+    """Describe the active version: its trees, a rollback, and the time of the next training."""
     learner = view.document("learner")
-    before = rollback_origins(view).get(learner.get("version", 0))
-    again = "" if before is None else f", rolled back to {before}"
-    return again + _training_text(learner)
-
-
-def _training_text(learner: Mapping[str, Any]) -> str:
+    text = count_text(int(learner.get("trees", 0)), "tree")
+    if (before := rollback_origins(view).get(learner.get("version", 0))) is not None:
+        text += f", rolled back to {before}"
     if learner.get("paused"):
-        return ", paused"
-    return ", training" if learner.get("running") else ""
+        return f"{text}, paused"
+    if learner.get("running"):
+        return f"{text}, training"
+    due = training_text(view)
+    return f"{text}; {due}" if due else text
 
 
 def _accuracy_tile(view: StatusSnapshot) -> tuple[str, str]:

@@ -682,14 +682,17 @@ def _add_fields_to_learner(
     return fields
 
 
-def _committee_counters(learner: StreamLearner, models: ExternalModels | None) -> dict[str, int]:
+def _committee_counters(
+    learner: StreamLearner, models: ExternalModels | None
+) -> dict[str, int | None]:
     """Return counters: labels, and the version, rounds, trees and classes of the committee.
 
     "running" is the version that the training in progress will get, and "challenger" that of the
-    challenger; 0: there is none. "paused" is 1 if a command paused training.
+    challenger; 0: there is none. "paused" is 1 if a command paused training, and "until_training"
+    is the number of further labels until the next training; None: training is off.
     """
     trainer = learner.trainer
-    numbers = {
+    numbers: dict[str, int | None] = {
         "labels": learner.n_labelled,
         "version": 0,
         "rounds": 0,
@@ -699,6 +702,7 @@ def _committee_counters(learner: StreamLearner, models: ExternalModels | None) -
         "challenger": trainer.challenger.version if trainer.challenger else 0,
         # With an active external model, training is always off: this is no pause by a command.
         "paused": int(trainer.paused and (models is None or models.serving is None)),
+        "until_training": None if trainer.paused else trainer.n_labels_until_training,
     }
     if (committee := learner.committee) is not None:
         numbers |= {

@@ -21,6 +21,7 @@ __all__ = [
     "is_number",
     "number_text",
     "percent_text",
+    "rough_duration_text",
     "time_text",
     "to_sentence",
     "with_no_break_spaces",
@@ -155,6 +156,21 @@ def duration_text(value: float | None) -> str:
     if value >= 1:
         return f"{value:.3g} s"
     return f"{1e3 * value:.3g} ms" if value >= 1e-3 else f"{1e6 * value:.3g} µs"
+
+
+_ROUGH_UNITS = ((172_800.0, 86_400.0, "days"), (5_400.0, 3_600.0, "h"), (90.0, 60.0, "min"))
+"""Least duration, length in seconds and name of each unit above seconds, the longest first."""
+
+
+def rough_duration_text(seconds: float) -> str:
+    """Format a duration, given in seconds, with two digits and one unit.
+
+    >>> [rough_duration_text(value) for value in (0.2, 45, 720, 9_000, 1e6)]
+    ['1 s', '45 s', '12 min', '2.5 h', '12 days']
+    """
+    fitting = (one for one in _ROUGH_UNITS if seconds >= one[0])
+    _, length, unit = next(fitting, (0.0, 1.0, "s"))
+    return f"{max(float(f'{seconds / length:.2g}'), 1.0):g} {unit}"
 
 
 def time_text(milliseconds: float | None) -> str:

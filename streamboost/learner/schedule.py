@@ -275,11 +275,24 @@ class Schedule:
         seconds = self.retrain_seconds, self.extend_seconds
         if progress is None or seconds != (None, None):
             return 0
-        wait = _labels_between_retrainings(
+        return self.labels_of_next_training(progress, origin)
+
+    def labels_of_next_training(self, progress: TrainingProgress | None, origin: int) -> int:
+        """Return the number of labels at which labels alone make the next training due.
+
+        Seconds may make it due earlier. `progress` and `origin` are described in `due_training`.
+        """
+        if progress is None:
+            return self.first
+        retrain = progress.retrained + _labels_between_retrainings(
             progress.retrained - origin, float(self.growth), self.retrain_every
         )
-        extended = progress.trained + (self.extend_every or wait)
-        return min(progress.retrained + wait, extended)
+        if self.extend_every is None:
+            return retrain
+        extend, before = progress.trained + self.extend_every, -1
+        while before < extend < retrain:  # the least number of new labels grows with all labels
+            before, extend = extend, max(extend, progress.trained + (extend - origin) // _SHARE)
+        return min(retrain, extend)
 
     def exceeds_max_estimators(self, rounds: int) -> bool:
         """Return whether extending a committee of `rounds` rounds would exceed `max_estimators`."""

@@ -396,6 +396,16 @@ class Trainer:
         return self.start_due_training()
 
     @property
+    def n_labels_until_training(self) -> int:
+        """Number of further labels until the next training by labels; 0 if it is due.
+
+        Drift, commands and seconds may start a training earlier.
+        """
+        rows = self._rows
+        due = self.schedule.labels_of_next_training(self._progress, rows.origin)
+        return 0 if self._retrain_requested else max(due - rows.total, 0)
+
+    @property
     def _is_no_training_due(self) -> bool:
         """Whether no training is due, as there are too few labels, no drift and no request."""
         is_idle = self._rows.total < self._idle_until and not self._retrain_requested

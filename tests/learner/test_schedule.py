@@ -98,6 +98,31 @@ def test_a_schedule_rests_until_the_first_label_that_may_make_a_training_due(
     assert schedule.due_training(labels=until, **told) or until - origin >= 100
 
 
+@pytest.mark.parametrize(
+    ("labels", "origin", "settings"),
+    [
+        (100, 0, {}),
+        (5_000, 0, {}),
+        (5_000, 4_000, {}),
+        (30_000, 0, {}),
+        (300, 0, {"extend_every": None, "growth": 1.5}),
+    ],
+)
+def test_labels_of_the_next_training_are_the_first_at_which_a_training_is_due(
+    labels, origin, settings
+):
+    schedule = Schedule(**settings)
+    progress = TrainingProgress(labels - labels // 50, labels)
+    due = schedule.labels_of_next_training(progress, origin)
+    kinds = [
+        schedule.due_training(labels=n, progress=progress, rounds=100, origin=origin)
+        for n in (due - 1, due)
+    ]
+    assert kinds[0] is None
+    assert kinds[1] is not None
+    assert Schedule(first=20).labels_of_next_training(None, 0) == 20
+
+
 def test_a_schedule_in_seconds_never_rests():
     assert (
         plain(growth=2, extend_seconds=5).min_labels_for_training(TrainingProgress(100, 100), 0)

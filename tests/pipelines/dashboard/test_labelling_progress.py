@@ -73,15 +73,26 @@ def test_a_label_is_learned_by_the_first_deployed_version_that_was_trained_after
     assert learned_version_text(100, later) == "in version 9", "8 was discarded"
 
 
-def test_the_labels_until_the_next_version_are_those_of_the_versions_before():
-    counts = [(1, 0), (1, 15), (2, 20), (3, 40), (3, 55), (4, 60), (5, 85), (5, 92)]
-    points = [{"version": version, "answered": answered} for version, answered in counts]
-    said = training_text(StatusSnapshot(points=points))
-    assert said == "7 labels since version 5 · next version after about 13 more"
-    late = [*points, {"version": 5, "answered": 110}]
-    assert training_text(StatusSnapshot(points=late)) == (
-        "25 labels since version 5 · next version is due"
+def before_training(left, n_labels=0):
+    """Return the status of a pipeline that had `n_labels` labels in each of ten minutes."""
+    points = [{"time": 60_000 * i, "seconds": 60.0, "labels": n_labels} for i in range(10)]
+    old = {"time": -3_600_000, "seconds": 60.0, "labels": 10_000}
+    documents = {"learner": {"until_training": left}}
+    return StatusSnapshot(points=[old, *points], documents=documents)
+
+
+def test_training_text_gives_labels_and_time_until_the_next_training():
+    assert training_text(before_training(24, 2)) == (
+        "next training after 24 more labels, in about 12 min"
     )
-    assert training_text(StatusSnapshot(points=points[:5])) == "", "too few versions"
-    paused = StatusSnapshot(points=points, documents={"learner": {"paused": True}})
-    assert training_text(paused) == ""
+    assert training_text(before_training(24)) == "next training after 24 more labels"
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_training_text_names_the_next_label_if_that_makes_a_training_due(left):
+    assert training_text(before_training(left, 2)) == "next training at the next label"
+
+
+def test_training_text_is_empty_while_no_training_runs():
+    assert training_text(before_training(None, 2)) == ""
+    assert training_text(StatusSnapshot()) == ""
