@@ -5,10 +5,15 @@ from itertools import pairwise
 from typing import Any
 
 from streamboost.pipelines.dashboard.charts import Curves, EventGroup, Series
-from streamboost.pipelines.dashboard.recall_by_version import RecallChange, overall_recall
+from streamboost.pipelines.dashboard.drift_effect import TOLERATED, ShiftEffect, has_low_importance
 from streamboost.pipelines.dashboard.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
-from streamboost.pipelines.dashboard.widgets import Chart, Tag, show_summary_and_table
+from streamboost.pipelines.dashboard.widgets import (
+    Chart,
+    Tag,
+    add_heading,
+    show_summary_and_table,
+)
 from streamboost.pipelines.status.feature_drift import FOLLOWED, RECORDS, SHIFTED
 from streamboost.pipelines.status.formatting import (
     NOTHING,
@@ -17,11 +22,9 @@ from streamboost.pipelines.status.formatting import (
     percent_text,
     time_text,
 )
-from streamboost.pipelines.status.reader import LabelledPrediction
 
 __all__ = [
     "ABOUT_SHIFTS",
-    "accuracy_change_text",
     "distribution_table",
     "drift_tile_texts",
     "feature_drift_table",
@@ -35,14 +38,14 @@ __all__ = [
     "unmeasured_fields_text",
 ]
 
+JUDGED = 20
+"""Maximum number of features whose effect is in the table: each needs a pass over the labels."""
+
 NAMED = 5
 """Maximum number of features named in a sentence."""
 
 LINKED = 8
 """Maximum number of features with a link above the details of one, without the current one."""
-
-LITTLE = 0.05
-"""Importance below which a feature matters little, or half of an equal share where that is less."""
 
 
 def shifted_features(view: StatusSnapshot) -> list[str]:
@@ -73,6 +76,8 @@ def drift_tile_texts(view: StatusSnapshot) -> tuple[str, str]:
         return number_text(len(names)), "shifted in the previous run"
     if not known or not (names or has_enough_records(view)):
         return NOTHING, "too few records"
+    if names and (effect := _first_effect_text(view, names[0])):
+        return number_text(len(names)), f"shifted; {effect}"
     most = max(known, key=lambda one: float(one["psi"]))
     return number_text(len(names)), f"shifted; largest PSI: {psi_text(most['psi'])}, {most['name']}"
 
@@ -80,25 +85,26 @@ def drift_tile_texts(view: StatusSnapshot) -> tuple[str, str]:
 def shift_summary(view: StatusSnapshot) -> str:
     """Describe the shifted features and their importance. Needs at least one shifted feature."""
     names = shifted_features(view)
-    little = [name for name in names if _has_low_importance(view, name)]
+    little = [name for name in names if has_low_importance(view, name)]
     telling = [name for name in names if name not in little]
     if not telling:
         if len(little) == 1:
             return f"{little[0]} has shifted; its importance in the committee is low"
         return f"{len(little)} features have shifted; their importance in the committee is low"
     others = count_text(len(telling) - 1, "other feature")
+    effect = _first_effect_text(view, telling[0])
     said = f"{telling[0]} and {others} have shifted" if telling[1:] else f"{telling[0]} has shifted"
     if len(little) == 1:
         said += f"; {little[0]} has shifted too, with a low importance in the committee"
     elif little:
         said += f"; {len(little)} others have shifted too, with a low importance in the committee"
-    return said
+    return f"{said}; {effect}" if effect else said
 
 
-def _has_low_importance(view: StatusSnapshot, feature: str) -> bool:
-    shares: Mapping[str, float] = view.document("importances")
-    n = len(view.document("features").get("features") or ())
-    return bool(shares) and shares.get(feature, 0.0) < min(LITTLE, 0.5 / max(n, 1))
+def _first_effect_text(view: StatusSnapshot, name: str) -> str:
+    """Say whether the shift of the feature `name` matters; empty if its start is not known."""
+    feature = find_shifted_feature(view, name)
+    return "" if feature is None else f"{name}: {ShiftEffect.from_view(view, feature).text}"
 
 
 def sort_features_by_shift(view: StatusSnapshot, key: str) -> list[Mapping[str, Any]]:
@@ -174,14 +180,18 @@ ABOUT_SHIFTS = (
 )
 
 
-def show_features(
-    view: StatusSnapshot, chosen_feature: str | None, evidence: Sequence[LabelledPrediction] = ()
-) -> None:
-    """Show the details of `chosen_feature`.
+ABOUT_EFFECT = (
+    "The shift matters if the accuracy fell significantly since it began, and the importance is "
+    "not low. Compared are the labelled records since then with as many before, by inverse "
+    "inclusion probability, without disputed labels, with 95 % intervals. Unclear: the accuracy "
+    f"may have fallen by more than {100 * TOLERATED:.0f} points."
+)
+
+
+def show_features(view: StatusSnapshot, chosen_feature: str | None) -> None:
+    """Show the details of `chosen_feature`, such as the effect of its shift on the accuracy.
 
     If it is None or not known, the feature with the largest PSI times importance is shown.
-    `evidence` are the answered label requests, in arrival order of the records. They show whether
-    accuracy changed when the feature shifted.
     """
     names = [str(one["name"]) for one in sort_features_by_shift(view, "peak")]
     if not names:
@@ -190,16 +200,32 @@ def show_features(
     name = chosen_feature if chosen_feature in names else names[0]
     _add_feature_links(view, names, name)
     with Tag("section", classes="panel whole", aria_labelledby="one-title", id="one"):
-        Tag("h2", name, id="one-title")
+        add_heading(name, "one-title", ABOUT_EFFECT)
         curves = psi_curves(view, name)
         Tag("p", curves.summary, "summary" if curves.times else "summary empty")
-        if (one := find_shifted_feature(view, name)) and (
-            said := accuracy_change_text(one, evidence)
-        ):
-            Tag("p", said, "summary")
+        if one := find_shifted_feature(view, name):
+            _show_effect(view, one)
         if curves.times:
             Chart().show_curves(f"PSI of {name}", curves)
         show_summary_and_table(distribution_table(view, name))
+
+
+def _show_effect(view: StatusSnapshot, feature: Mapping[str, Any]) -> None:
+    """Show as labels and values whether a shift matters. `feature` are the feature's statistics."""
+    effect = ShiftEffect.from_view(view, feature)
+    change = effect.change
+    shown = {
+        "Does the shift matter?": effect.text,
+        "Shift began": shift_start_text(view, feature),
+        "Importance": effect.importance_text,
+        "Accuracy before": NOTHING if change.before is None else change.before.text,
+        "Accuracy since": NOTHING if change.after is None else change.after.text,
+    }
+    with Tag("dl", classes="fields"):
+        for label, value in shown.items():
+            with Tag("div"):
+                Tag("dt", label)
+                Tag("dd", value)
 
 
 def _add_feature_links(view: StatusSnapshot, names: Sequence[str], current_name: str) -> None:
@@ -248,7 +274,7 @@ def unmeasured_fields_text(view: StatusSnapshot) -> str:
 
 
 def feature_drift_table(view: StatusSnapshot) -> Table:
-    """Build the table of all features: current and largest PSI, shift start, importance.
+    """Build the table of all features: effect and start of the shift, PSI, importance.
 
     The order is that of `sort_features_by_shift`.
     """
@@ -256,10 +282,10 @@ def feature_drift_table(view: StatusSnapshot) -> Table:
     shares: Mapping[str, float] = view.document("importances")
     columns = [
         Column("Feature", "words"),
+        Column("Does the shift matter?", "words"),
         Column("PSI"),
         Column("Largest PSI"),
         Column("Shift began"),
-        Column("From record"),
         Column("Detected at"),
         Column("Importance"),
         Column("Mean (reference)"),
@@ -271,9 +297,10 @@ def feature_drift_table(view: StatusSnapshot) -> Table:
     rows: Rows = [
         [
             _feature_link_cell(view, one),
+            _effect_text(view, one) if i < JUDGED else NOTHING,
             _psi_cell(one.get("psi")),
             NOTHING if one.get("peak") is None else psi_text(one["peak"]),
-            *_first_shift_texts(view, one),
+            *_first_shift_texts(one),
             Cell(
                 percent_text(shares.get(one["name"], 0.0) if shares else None),
                 bar=shares.get(one["name"], 0.0) / most,
@@ -284,7 +311,7 @@ def feature_drift_table(view: StatusSnapshot) -> Table:
                 for key, text in (("mean", number_text), ("missing", percent_text))
             ),
         ]
-        for one in found
+        for i, one in enumerate(found)
     ]
     few = f"Fewer than {RECORDS:,} records have arrived in this run" * (
         not has_enough_records(view)
@@ -301,18 +328,21 @@ def feature_drift_table(view: StatusSnapshot) -> Table:
     return Table("Feature drift", columns, rows, summary)
 
 
-def _first_shift_texts(view: StatusSnapshot, feature: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return the texts of start, record number and detection time of a feature's first shift."""
+def _effect_text(view: StatusSnapshot, feature: Mapping[str, Any]) -> str:
+    """Return a text on whether a feature's shift matters; a dash if it never shifted."""
+    return ShiftEffect.from_view(view, feature).text if feature.get("began") else NOTHING
+
+
+def _first_shift_texts(feature: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the texts of start and detection time of a feature's first shift."""
     if feature.get("peak") is None:
-        return NOTHING, NOTHING, NOTHING
+        return NOTHING, NOTHING
     if not feature.get("began"):
-        return "never", NOTHING, "never"
+        return "never", "never"
     counted = time_text(feature["began"])
     if not feature.get("started"):
-        return f"before {counted}", NOTHING, counted
-    records, time = feature["started"]
-    # With distributed scoring, the learner sees only the requested records.
-    return time_text(time), NOTHING if view.document("workers") else number_text(records), counted
+        return f"before {counted}", counted
+    return time_text(feature["started"][1]), counted
 
 
 def _feature_link_cell(view: StatusSnapshot, feature: Mapping[str, Any]) -> Cell:
@@ -412,28 +442,3 @@ def _shift_state_text(
     )
     far = f"largest PSI {psi_text(most)} at {time_text(time)}"
     return f"{standing} ({SHIFTED} or more); {far}"
-
-
-def accuracy_change_text(feature: Mapping[str, Any], evidence: Sequence[LabelledPrediction]) -> str:
-    """Describe the accuracy before and after a feature's shift began; empty without labels.
-
-    The labelled records after the start are compared with as many records before the start.
-    """
-    began = (feature.get("started") or (0, feature["began"]))[1]
-    later = [found for found in evidence if found.arrived >= began]
-    earlier = [found for found in evidence if found.arrived < began][-len(later) :] if later else []
-    now, was = overall_recall(later), overall_recall(earlier)
-    change = RecallChange("Accuracy", was, now)
-    if now is None or was is None or change.interval is None:
-        return ""
-    figures = f"Accuracy since then: {now.text}; before: {was.text}; undisputed labels only"
-    if change.is_inconclusive:
-        return (
-            f"{figures}. {'Undecided: too few labels' if change.has_few_labels else 'Undecided'}."
-        )
-    low, high = change.interval
-    if low <= 0 <= high:
-        return f"{figures}: no significant change."
-    if not change.has_fallen:
-        return f"{figures}: a significant increase."
-    return f"{figures}: a significant decrease, by this shift or another cause."

@@ -257,7 +257,7 @@ def _add_feature_and_dead_letter_pages(pages: _PageBuilder) -> None:
         await pages.read_with_fresh_labels(served)  # the page shows the accuracy since a shift, too
         view, content, live = await pages.open_page("/features", "Features", served, request)
         with content:
-            show_features(view, feature, view.evidence.predictions)
+            show_features(view, feature)
         await live(None)
 
     @ui.page("/dead-letters", title="Dead letters | streamboost", response_timeout=PATIENCE)

@@ -65,9 +65,9 @@ def test_features_that_moved_come_first_and_are_counted():
     ]
     table = drift.feature_drift_table(seen(features={"features": given}))
     assert [texts(row)[0] for row in table.rows] == ["moved", "still", "unknown"]
-    assert texts(table.rows[0])[:2] == ["moved", "0.40"]
+    assert texts(table.rows[0])[:3] == ["moved", "—", "0.40"]
     assert texts(table.rows[0])[-1] == "50.0 % (0.0 %)"
-    assert table.rows[0][1].note == "shifted: "
+    assert table.rows[0][2].note == "shifted: "
     assert table.summary == "moved has shifted."
 
 
