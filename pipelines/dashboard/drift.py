@@ -32,6 +32,7 @@ __all__ = [
     "has_enough_records",
     "largest_shift_text",
     "psi_curves",
+    "shift_notice",
     "shift_summary",
     "shifted_features",
     "show_features",
@@ -76,8 +77,9 @@ def drift_tile_texts(view: StatusSnapshot) -> tuple[str, str]:
         return number_text(len(names)), "shifted in the previous run"
     if not known or not (names or has_enough_records(view)):
         return NOTHING, "too few records"
-    if names and (effect := _first_effect_text(view, names[0])):
-        return number_text(len(names)), f"shifted; {effect}"
+    if names and (feature := find_shifted_feature(view, names[0])):
+        effect = ShiftEffect.from_view(view, feature)
+        return number_text(len(names)), f"shifted; {effect.notice(names[0])}"
     most = max(known, key=lambda one: float(one["psi"]))
     return number_text(len(names)), f"shifted; largest PSI: {psi_text(most['psi'])}, {most['name']}"
 
@@ -92,33 +94,39 @@ def shift_summary(view: StatusSnapshot) -> str:
             return f"{little[0]} has shifted; its importance in the committee is low"
         return f"{len(little)} features have shifted; their importance in the committee is low"
     others = count_text(len(telling) - 1, "other feature")
-    effect = _first_effect_text(view, telling[0])
     said = f"{telling[0]} and {others} have shifted" if telling[1:] else f"{telling[0]} has shifted"
     if len(little) == 1:
         said += f"; {little[0]} has shifted too, with a low importance in the committee"
     elif little:
         said += f"; {len(little)} others have shifted too, with a low importance in the committee"
-    return f"{said}; {effect}" if effect else said
+    return said
 
 
-def _first_effect_text(view: StatusSnapshot, name: str) -> str:
-    """Say whether the shift of the feature `name` matters; empty if its start is not known."""
-    feature = find_shifted_feature(view, name)
-    return "" if feature is None else f"{name}: {ShiftEffect.from_view(view, feature).text}"
+def shift_notice(view: StatusSnapshot) -> str:
+    """Say whether the shift of the first feature matters. Needs at least one shifted feature."""
+    first, *others = shifted_features(view)
+    feature = find_shifted_feature(view, first)
+    if feature is None or has_low_importance(view, first):
+        return shift_summary(view)
+    more = f" and {count_text(len(others), 'other feature')}" if others else ""
+    have = "have" if others else "has"
+    return f"{first}{more} {have} shifted; {ShiftEffect.from_view(view, feature).notice(first)}"
 
 
 def sort_features_by_shift(view: StatusSnapshot, key: str) -> list[Mapping[str, Any]]:
     """Return the statistics of all features, sorted by PSI times importance, the largest first.
 
-    `key` selects the PSI: "psi" is the current one, "peak" the largest since the start. Features
-    with a PSI below half of `SHIFTED` are sorted by name, as their order is noise.
+    `key` selects the PSI: "psi" is the current one, "peak" the largest since the start. Shifted
+    features with a low importance follow the other shifted ones. Features with a PSI below half of
+    `SHIFTED` are sorted by name, as their order is noise.
     """
     shares: Mapping[str, float] = view.document("importances")
 
-    def sort_key(feature: Mapping[str, Any]) -> tuple[float, float, str]:
+    def sort_key(feature: Mapping[str, Any]) -> tuple[bool, float, float, str]:
         index, name = feature.get(key) or 0.0, str(feature["name"])
         moved = index if index >= SHIFTED / 2 else 0.0
-        return -moved * (shares.get(name, 0.0) if shares else 1.0), -moved, name
+        matters = index >= SHIFTED and not has_low_importance(view, name)
+        return not matters, -moved * (shares.get(name, 0.0) if shares else 1.0), -moved, name
 
     return sorted(view.document("features").get("features") or (), key=sort_key)
 

@@ -100,6 +100,12 @@ class ShiftEffect:
             return f"low importance; {self.change_text}, probably by another cause"
         return f"{self.verdict}: {self.change_text}"
 
+    def notice(self, feature: str) -> str:
+        """Return a text on whether the shift of the feature named `feature` matters."""
+        if self.verdict in ("matters", "does not matter so far"):
+            return f"{feature} {self.text}"
+        return f"{feature}: {self.text}"
+
 
 def _accuracy_change(start: int, evidence: Sequence[LabelledPrediction]) -> RecallChange:
     """Return the change of the accuracy since `start`, in milliseconds since the epoch."""

@@ -53,6 +53,9 @@ OVERVIEW = "/"
 MOST_STEPS = 5
 """Maximum number of next steps, so that the overview fits a screen."""
 
+RECENT_MS = 3_600_000
+"""Dead letters of this time before the last commit mean that messages are being lost now."""
+
 CHARTS_EVERY, TABLES_EVERY = 2, 6
 """Status polls between two redraws of charts, and of tables."""
 
@@ -351,27 +354,36 @@ _DOWN = {
 
 
 def next_steps(view: StatusSnapshot, status: PipelineStatus) -> list[Notice]:
-    """Return the actions that the pipeline needs: from the status line, then from its counts."""
+    """Return the actions that the pipeline needs, the most urgent first (`URGENCY`)."""
     name, steps = view.document("pipeline").get("name"), list(status.notices)
     if status.error is not None:
         link = page_address("/operations", name)
-        steps.insert(0, Notice("Error", status.error, link, "Fix the error"))
+        steps.append(Notice("Error", status.error, link, "Fix the error"))
     elif action := _DOWN.get(status.word):
         link = page_address("/operations", name)
-        steps.insert(0, Notice(status.word, status.parts[0], link, action))
+        steps.append(Notice(status.word, status.parts[0], link, action))
     if n := view.n_open_requests:
         reason = f"{count_text(n, 'request')} {'waits' if n == 1 else 'wait'} for a label"
-        steps.append(Notice("Labels", reason, page_address("/label", name), "Label records"))
+        steps.append(Notice("Open requests", reason, page_address("/label", name), "Label records"))
     if n := int(view.document("join").get("dead_letters") or 0):
-        link = page_address("/dead-letters", name)
+        link, last = page_address("/dead-letters", name), _newest_dead_letter_time(view)
         reason = f"{count_text(n, 'message')} could not be used"
-        steps.append(Notice("Dead letters", reason, link, "Fix and resend messages"))
+        word = "Dead letters"
+        if last and last > (view.document("pipeline").get("time") or 0.0) - RECENT_MS:
+            word, reason = "Rejected messages", f"{reason}, the last at {time_text(last)}"
+        steps.append(Notice(word, reason, link, "Fix and resend messages"))
     if (worst := lowest_recall(view)) and worst[1]["value"] < 1:
         label, recall = worst
         reason = f"class {label} has the lowest recall: {estimate_text(recall)}"
         link = misclassified_records_address(view, label)
-        steps.append(Notice("Recall", reason, link, f"Review the mistakes of class {label}"))
-    return steps[:MOST_STEPS]
+        action = f"Review the mistakes of class {label}"
+        steps.append(Notice("Lowest recall", reason, link, action))
+    return sorted(steps, key=lambda step: step.urgency)[:MOST_STEPS]
+
+
+def _newest_dead_letter_time(view: StatusSnapshot) -> float | None:
+    """Return the time of the newest dead letter in milliseconds since the epoch; None if none."""
+    return max((letter.get("time") or 0.0 for letter in view.dead_letters), default=None)
 
 
 class DeadLetterPanel:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from streamboost.pipelines.dashboard import lag as lags
 from streamboost.pipelines.dashboard.annotators import disagreeing_annotators
-from streamboost.pipelines.dashboard.drift import shift_summary, shifted_features
+from streamboost.pipelines.dashboard.drift import shift_notice, shifted_features
 from streamboost.pipelines.dashboard.tables import rollback_origins, version_text
 from streamboost.pipelines.dashboard.time_range import total_lag
 from streamboost.pipelines.dashboard.versions import significant_recall_drop
@@ -21,7 +21,7 @@ from streamboost.pipelines.status.formatting import (
 )
 from streamboost.pipelines.status.liveness import heartbeat_time, outage_text
 
-__all__ = ["UNSTARTED", "Notice", "PipelineStatus", "StatusPanel", "pipeline_status"]
+__all__ = ["UNSTARTED", "URGENCY", "Notice", "PipelineStatus", "StatusPanel", "pipeline_status"]
 
 STILL = 60.0
 """Seconds without a commit after which the time of the last commit replaces the throughput."""
@@ -37,18 +37,32 @@ UNSTARTED = 'No status yet: start it with "streamboost run".'
 Tone = Literal["good", "warn", "bad", "grey"]
 
 
+URGENCY = (
+    *("Error", "Unresponsive", "Stopped", "Not started"),
+    *("Rejected messages", "Paused", "Accuracy drop", "Regression"),
+    *("Annotator disagreement", "Open requests", "Feature drift", "Stream change"),
+    *("Dead letters", "Lowest recall"),
+)
+"""Titles of all warnings and next steps, the most urgent first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """Warning about a running pipeline, such as feature drift.
 
-    `word` is its title, `text` a short description, `link` the page with details, and `action` an
-    instruction to the user.
+    `word` is its title, one of `URGENCY`. `text` is a short description, `link` the page with
+    details, and `action` an instruction to the user.
     """
 
     word: str
     text: str
     link: str
     action: str
+
+    @property
+    def urgency(self) -> int:
+        """Place of the warning in the order of urgency; 0 is the most urgent."""
+        return URGENCY.index(self.word)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +107,7 @@ def pipeline_status(view: StatusSnapshot, now: float) -> PipelineStatus:
 
 
 def _warnings_for_status_line(view: StatusSnapshot) -> list[Notice]:
-    """Return the warnings, such as a regression, feature drift or disagreeing annotators."""
+    """Return the warnings, such as a regression or feature drift, the most urgent first."""
     name, found = view.document("pipeline").get("name"), []
     if view.document("learner").get("paused"):
         link = page_address("/versions", name)
@@ -115,13 +129,15 @@ def _warnings_for_status_line(view: StatusSnapshot) -> list[Notice]:
         found.append(Notice("Stream change", said, link, "Check the expert weights"))
     if moved := shifted_features(view):
         link = page_address("/features", name, feature=moved[0])
-        found.append(Notice("Feature drift", shift_summary(view), link, "Check the feature"))
+        found.append(Notice("Feature drift", shift_notice(view), link, "Check the feature"))
     if names := disagreeing_annotators(view):
         more = f"; so does {names[1]}" if len(names) == 2 else f"; so do {len(names) - 1} more"
         said = f"{names[0]} disagrees with other annotators{more * (len(names) > 1)}"
+        if names[0] in ((view.document("evaluation").get("recent") or {}).get("left_out") or ()):
+            said += "; the accuracy does not use these labels"
         link = f"{page_address('/labelling', name)}#annotators"
         found.append(Notice("Annotator disagreement", said, link, "Check the annotator"))
-    return found
+    return sorted(found, key=lambda notice: notice.urgency)
 
 
 def _recent_committees_lead(view: StatusSnapshot) -> bool:

@@ -6,7 +6,7 @@ from streamboost.pipelines.dashboard.drift import (
     JUDGED,
     drift_tile_texts,
     feature_drift_table,
-    shift_summary,
+    shift_notice,
 )
 from streamboost.pipelines.dashboard.drift_effect import ShiftEffect
 from streamboost.pipelines.dashboard.view import EvaluationData, StatusSnapshot
@@ -91,8 +91,24 @@ def test_table_tile_and_status_line_say_whether_the_shift_matters():
     rows = feature_drift_table(shown).rows
     assert rows[0][1].startswith("matters: accuracy fell 32.0 points")
     assert rows[1][1] == "—"
-    for text in (shift_summary(shown), drift_tile_texts(shown)[1]):
-        assert "hue: matters: accuracy fell 32.0 points" in text
+    for text in (shift_notice(shown), drift_tile_texts(shown)[1]):
+        assert "shifted; hue matters: accuracy fell 32.0 points" in text
+
+
+def test_notice_counts_further_features_and_names_an_unclear_effect():
+    row = HUE | {"name": "row"}
+    shown = view(labelled(92, 100) + labelled(88, 1_000), HUE, row)
+    assert shift_notice(shown).startswith(
+        "hue and 1 other feature have shifted; hue: unclear whether it matters: accuracy -4.0"
+    )
+    noise = view([], HUE | {"name": "noise"})
+    assert shift_notice(noise) == "noise has shifted; its importance in the committee is low"
+
+
+def test_feature_with_a_low_importance_is_last_of_the_shifted_ones():
+    noise = HUE | {"name": "noise", "psi": 90.0}
+    names = [row[0].text for row in feature_drift_table(view([], noise, HUE)).rows]
+    assert names == ["hue", "noise"]
 
 
 def test_effect_is_computed_for_the_first_features_of_the_table_only():

@@ -5,13 +5,14 @@ import pytest
 from streamboost.pipelines.dashboard.layout import PARTS
 from streamboost.pipelines.dashboard.overview import (
     MOST_STEPS,
+    RECENT_MS,
     anchor_redirects,
     budget_text,
     decision_cost_texts,
     next_steps,
 )
 from streamboost.pipelines.dashboard.panels import PANELS
-from streamboost.pipelines.dashboard.status_line import Notice, PipelineStatus
+from streamboost.pipelines.dashboard.status_line import URGENCY, Notice, PipelineStatus
 from streamboost.pipelines.dashboard.view import StatusSnapshot
 
 
@@ -90,13 +91,33 @@ def test_next_steps_of_a_pipeline_that_does_not_run_begin_with_its_process(word,
 
 
 def test_of_many_next_steps_the_most_urgent_are_shown():
-    notices = [Notice(str(i), "", "/", f"Step {i}") for i in range(MOST_STEPS + 3)]
+    notices = [Notice(word, "", "/", word) for word in reversed(URGENCY[1:])]
     status = PipelineStatus("Error", "bad", (), 1.0, "no disk", notices)
     steps = next_steps(StatusSnapshot(), status)
-    assert [one.action for one in steps] == [
-        "Fix the error",
-        "Step 0",
-        "Step 1",
-        "Step 2",
-        "Step 3",
+    assert [one.action for one in steps] == ["Fix the error", *URGENCY[1:MOST_STEPS]]
+
+
+def test_accuracy_drop_comes_before_annotators_requests_and_drift():
+    words = "Feature drift", "Accuracy drop", "Annotator disagreement", "Stream change"
+    notices = [Notice(word, "", "/", word) for word in words]
+    view = StatusSnapshot(documents={"pipeline": {"name": "p"}, "join": {"open_requests": 2}})
+    steps = next_steps(view, PipelineStatus("Accuracy drop", "warn", notices=notices))
+    assert [one.word for one in steps] == [
+        "Accuracy drop",
+        "Annotator disagreement",
+        "Open requests",
+        "Feature drift",
+        "Stream change",
     ]
+
+
+@pytest.mark.parametrize(("age_ms", "place"), [(60_000, 0), (2 * RECENT_MS, 1)])
+def test_dead_letters_are_urgent_while_messages_are_rejected(age_ms, place):
+    now = 10 * RECENT_MS
+    documents = {
+        "pipeline": {"name": "p", "time": now},
+        "join": {"open_requests": 2, "dead_letters": 1},
+    }
+    view = StatusSnapshot(documents=documents, dead_letters=[{"time": now - age_ms}])
+    steps = next_steps(view, PipelineStatus("OK", "good"))
+    assert steps[place].action == "Fix and resend messages"
