@@ -2,7 +2,7 @@
 
 from streamboost.pipelines.dashboard.tables import Cell, Column, Table
 from streamboost.pipelines.dashboard.view import StatusSnapshot
-from streamboost.pipelines.status.forecast import forecast_lines, target_lines
+from streamboost.pipelines.status.forecast import forecast_lines, missing_steps, target_lines
 from streamboost.pipelines.status.formatting import estimate_text, gain_text, number_text
 
 __all__ = ["forecast_table"]
@@ -28,6 +28,7 @@ def forecast_table(view: StatusSnapshot) -> Table:
         ]
         for one in forecast["steps"]
     ]
+    rows += [[f"{number_text(n)} more", missing, ""] for n, missing in missing_steps(forecast)]
     lines = target_lines(forecast, evaluation, _seconds_per_label(view))
     return Table("Forecast", columns, rows, " ".join(lines))
 

@@ -3,7 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from streamboost.evaluation.learning_curve import FEWEST_LABELS, MOST_RECORDS_PER_LABEL, STEPS
+from streamboost.evaluation.learning_curve import (
+    FEWEST_LABELS,
+    MOST_RECORDS_PER_LABEL,
+    STEPS,
+    WIDEST,
+)
 from streamboost.pipelines.status.formatting import (
     count_text,
     estimate_text,
@@ -11,9 +16,11 @@ from streamboost.pipelines.status.formatting import (
     percent_text,
 )
 
-__all__ = ["forecast_lines", "target_lines"]
+__all__ = ["forecast_lines", "missing_steps", "target_lines"]
 
 _DAY = 86_400.0
+
+_INCONCLUSIVE = f"inconclusive, as the interval is wider than {100 * WIDEST:.0f} points"
 
 
 def forecast_lines(
@@ -36,7 +43,22 @@ def forecast_lines(
     for step in forecast["steps"]:
         text = f"{gain_text(step['gain'])}; accuracy {estimate_text(step['accuracy'])}"
         yield f"{count_text(step['labels'], 'more label')}: {text}."
+    for labels, missing in missing_steps(forecast):
+        yield f"{count_text(labels, 'more label')}: {missing}."
     yield from target_lines(forecast, evaluation)
+
+
+def missing_steps(forecast: Mapping[str, Any]) -> list[tuple[int, str]]:
+    """Return the numbers of further labels without a forecast, each with the reason.
+
+    Empty if there is no step at all.
+    """
+    shown = {one["labels"] for one in forecast["steps"]}
+    return [
+        (n, _INCONCLUSIVE if n <= forecast["labels"] else f"shown from {n:,} labels on")
+        for n in STEPS
+        if shown and n not in shown
+    ]
 
 
 def _missing_forecast_text(evaluation: Mapping[str, Any], *, is_recorded: bool) -> str:
@@ -67,16 +89,12 @@ def target_lines(
     evaluation: Mapping[str, Any] | None = None,
     seconds_per_label: float | None = None,
 ) -> Iterator[str]:
-    """Yield sentences about missing steps, and when more labels reach the next round accuracies.
+    """Yield sentences about when more labels reach the next round accuracies.
 
     The last sentence names the annotators that are left out of the accuracy. With
     `seconds_per_label`, the duration is given in days, else in records, at the present budget.
     """
     report = (evaluation or {}).get("recent") or {}
-    shown = {one["labels"] for one in forecast["steps"]}
-    for n in [n for n in STEPS if shown and n not in shown]:
-        missing = "inconclusive" if n <= forecast["labels"] else f"shown from {n:,} labels on"
-        yield f"{count_text(n, 'more label')}: {missing}."
     targets = [one for one in forecast["targets"] if one["labels"] is not None]
     for one in targets:
         labels = one["labels"]

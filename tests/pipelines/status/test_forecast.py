@@ -45,7 +45,7 @@ EVALUATION = {"recent": REPORT}
 def test_lines_give_gains_targets_the_ceiling_and_the_most_frequent_error():
     assert list(forecast_lines(FORECAST, EVALUATION)) == [
         "200 more labels: 1.5 points better, 0.4 to 2.6; accuracy 91.5 % (89.0 to 93.0).",
-        "1,000 more labels: inconclusive.",
+        "1,000 more labels: inconclusive, as the interval is wider than 10 points.",
         "95.0 % is reached after about 1,900 more labels (1,200 or more), in 19,000 records.",
         "More labels will probably not raise the accuracy above 96.4 %.",
         "The most frequent error: b predicted as a (90% of the errors).",
@@ -95,14 +95,14 @@ def test_predictions_of_another_system_have_no_forecast():
 
 def test_lines_name_missing_steps_and_accuracies_below_the_ceiling_that_are_not_reached():
     few = FORECAST | {"labels": 500, "targets": FORECAST["targets"][1:], "ceiling": 0.986}
-    first, second, third, _ = target_lines(few, EVALUATION)
+    _, first, second, third, _ = forecast_lines(few, EVALUATION)
     assert first == "1,000 more labels: shown from 1,000 labels on."
     assert second == "98.0 % is uncertain even with ten times the labels."
     assert third == "More labels will probably not raise the accuracy above 98.6 %."
 
 
 def test_duration_is_in_days_if_labels_have_a_rate():
-    _, first, *_ = target_lines(FORECAST, EVALUATION, seconds_per_label=497.0)
+    first, *_ = target_lines(FORECAST, EVALUATION, seconds_per_label=497.0)
     assert first.endswith("in 11.0 days.")
 
 
@@ -113,7 +113,8 @@ def view(**documents):
 
 def test_panel_has_a_row_for_now_and_each_step():
     table = forecast_table(view(forecast=FORECAST, evaluation=EVALUATION))
-    assert [row[0] for row in table.rows] == ["now", "200 more"]
+    assert [row[0] for row in table.rows] == ["now", "200 more", "1,000 more"]
+    assert table.rows[2][1].startswith("inconclusive")
     assert "91.5 % (89.0 to 93.0)" in table.rows[1]
     assert "in 19.1 days" in table.summary
     assert "300 labels" in forecast_table(view()).summary
