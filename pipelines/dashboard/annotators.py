@@ -28,7 +28,7 @@ _LEAST = 10
 
 _COLUMNS = (
     Column("Annotator", "words"),
-    Column("Labels"),
+    Column("Labels given"),
     Column("Disagreement"),
     Column("Outvoted"),
 )

@@ -18,6 +18,9 @@ __all__ = ["counters_table"]
 _NAMES = {"answered": "first_labels"}
 """Other names of counters here, to distinguish labels from answered requests."""
 
+_LEARNED = "labels that committees learn, also unsolicited ones and those of the initial data"
+_USED = "requested labels that the metrics use: without annotators that are left out"
+
 _DROPPED = ("late", "expired", "conflicting", "unknown", "empty_label")
 """Counters of dropped labels; a duplicate with the same value is not counted as a loss."""
 
@@ -38,6 +41,10 @@ def counters_table(view: StatusSnapshot) -> Table:
     asked = RequestCounts.from_view(view)
     if asked.requests or asked.open:
         rows += [[name, number_text(n), what] for name, n, what in asked.table_rows if n]
+    learned = int(view.document("learner").get("labels") or 0)
+    used = int((view.document("evaluation").get("since_start") or {}).get("answered") or 0)
+    uses = {"labels learned": (learned, _LEARNED), "labels of the metrics": (used, _USED)}
+    rows += [[name, number_text(n), what] for name, (n, what) in uses.items() if n]
     if n := join.get("dead_letters"):
         link = page_address("/dead-letters", view.document("pipeline").get("name"))
         rows.append(["dead letters", Cell(number_text(n), link=link), UNUSABLE])

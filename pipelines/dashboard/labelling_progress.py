@@ -13,6 +13,7 @@ from streamboost.pipelines.status.reader import Status
 __all__ = [
     "AccuracyGain",
     "AccuracyGainTracker",
+    "effect_text",
     "learned_version_text",
     "progress_text",
     "seconds_per_label",
@@ -93,6 +94,14 @@ def training_text(view: StatusSnapshot) -> str:
     if (seconds := seconds_per_label(view)) is not None:
         text += f", in about {rough_duration_text(left * seconds)}"
     return text
+
+
+def effect_text(view: StatusSnapshot) -> str:
+    """Describe when new labels take effect in the committee, and in the other experts."""
+    parts = [training_text(view) or "no training while it is paused"]
+    if view.document("experts").keys() - {"committee"}:
+        parts.append("the other experts learn each label at once")
+    return "; ".join(parts)
 
 
 def seconds_per_label(view: StatusSnapshot) -> float | None:

@@ -9,6 +9,7 @@ from nicegui.events import GenericEventArguments
 from streamboost.pipelines.dashboard.drift import drift_tile_texts
 from streamboost.pipelines.dashboard.labelling_progress import (
     AccuracyGain,
+    effect_text,
     progress_text,
     training_text,
 )
@@ -114,10 +115,8 @@ class Dashboard:
         if self._tiles is not None:
             self._tiles.show(view, gain)
         if self._requests is not None:
-            training = training_text(view)
-            self._requests.show(
-                progress_text(progress, view.n_open_requests, gain, training=training)
-            )
+            shown = progress_text(progress, view.n_open_requests, gain)
+            self._requests.show(shown, effect_text(view))
         if self._letters is not None:
             self._letters.show(view.dead_letters)
 
@@ -300,7 +299,8 @@ def _accuracy_tile(view: StatusSnapshot) -> tuple[str, str]:
     if found is None:
         return NOTHING, "too few labels"
     interval = f"{100 * found['low']:.1f} to {100 * found['high']:.1f}"
-    return percent_text(found["value"]), f"{interval} (95 %), {recent['answered']:,} recent labels"
+    used = f"from {recent['answered']:,} labels in the newest {number_text(recent.get('records'))}"
+    return percent_text(found["value"]), f"{interval} (95 %), {used} records"
 
 
 class OpenRequestsPanel:
@@ -312,12 +312,15 @@ class OpenRequestsPanel:
         ):
             Tag("h2", "Open requests", id="open-requests-title")
             self._progress = Tag("p", "", "summary")
+            with Tag("dl", classes="fields"), Tag("div"):
+                Tag("dt", "Labels take effect")
+                self._effect = Tag("dd", "")
             with Tag("p"):
                 Tag("a", "Label records", "button", href=page_address("/label", pipeline))
 
-    def show(self, progress: str) -> None:
-        """Show the text `progress`."""
-        self._progress.text = progress
+    def show(self, progress: str, effect: str) -> None:
+        """Show the texts `progress`, and `effect`: when new labels take effect."""
+        self._progress.text, self._effect.text = progress, effect
 
 
 class NextStepsPanel:

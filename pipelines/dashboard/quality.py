@@ -59,9 +59,12 @@ def metrics_table(view: StatusSnapshot) -> Table:
         [title, _metric_text(one, plain), _metric_text(other, plain), meaning]
         for title, one, other, meaning, plain in found
     ]
-    judged = f"{number_text(whole.get('records'))} records since the start"
-    newest = f"{number_text(recent.get('records'))} in the window"
-    summary = f"{judged}, {newest}; 95 % intervals. {_label_assumption_text(whole)}"
+    judged, newest = (
+        f"{number_text(report.get('records'))} records {when}, of which "
+        f"{number_text(report.get('answered'))} have a label that counts"
+        for report, when in ((whole, "since the start"), (recent, "in the window"))
+    )
+    summary = f"{judged}; {newest}; 95 % intervals. {_label_assumption_text(whole)}"
     return Table("Metrics", columns, rows, summary)
 
 

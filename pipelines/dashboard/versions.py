@@ -312,7 +312,7 @@ def version_table(
     with `compared_version` (None: the newest version).
     """
     words = Column("Version", "words"), Column("Active since", "words")
-    figures = (Column(text) for text in ("Labels", "Trees", "Accuracy while active"))
+    figures = (Column(text) for text in ("Labels learned", "Trees", "Accuracy while active"))
     columns = [*words, *figures, Column("Rollback", "words")]
     other = versions[-1]["version"] if compared_version is None else compared_version
     by: dict[int, list[LabelledPrediction]] = {}
@@ -339,7 +339,9 @@ def version_table(
 def version_effect_table(view: StatusSnapshot) -> Table:
     """Build the table of newer versions and the earlier one that predicted the same records."""
     comparisons = view.document("comparisons").get("versions") or ()
-    figures = map(Column, ("Compared with", "Labels", "Difference", "Labels until decided"))
+    figures = map(
+        Column, ("Compared with", "Labels compared", "Difference", "Labels until decided")
+    )
     pipeline = view.document("pipeline").get("name")
     rows = [
         [
@@ -622,7 +624,7 @@ def _baseline_text(
         return ""
     since = sum(version >= baseline for version in versions)
     return (
-        f"Default baseline: version {baseline}; {since:,} of {count_text(len(versions), 'label')} "
+        f"Default baseline: version {baseline}; {since:,} of {len(versions):,} kept labels "
         "are for this or a later version. The baseline moves forward as labels arrive. Compare "
         "keeps it in the address."
     )

@@ -165,12 +165,13 @@ _ROUGH_UNITS = ((172_800.0, 86_400.0, "days"), (5_400.0, 3_600.0, "h"), (90.0, 6
 def rough_duration_text(seconds: float) -> str:
     """Format a duration, given in seconds, with two digits and one unit.
 
-    >>> [rough_duration_text(value) for value in (0.2, 45, 720, 9_000, 1e6)]
-    ['1 s', '45 s', '12 min', '2.5 h', '12 days']
+    >>> [rough_duration_text(value) for value in (0.2, 2.6, 720, 9_000, 1e6)]
+    ['1 s', '3 s', '12 min', '2.5 h', '12 days']
     """
     fitting = (one for one in _ROUGH_UNITS if seconds >= one[0])
     _, length, unit = next(fitting, (0.0, 1.0, "s"))
-    return f"{max(float(f'{seconds / length:.2g}'), 1.0):g} {unit}"
+    value = float(f"{seconds / length:.2g}")
+    return f"{max(round(value) if unit == 's' else value, 1):g} {unit}"
 
 
 def time_text(milliseconds: float | None) -> str:

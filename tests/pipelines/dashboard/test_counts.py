@@ -73,3 +73,12 @@ def test_requests_whose_answers_were_of_no_use_are_counted_too():
         in table.summary
     )
     assert ["requests dropped", "1"] in [texts(row)[:2] for row in table.rows]
+
+
+def test_labels_learned_and_labels_of_the_metrics_have_rows_of_their_own():
+    """The overview shows the first number, and the metrics of the quality page the second."""
+    documents = {"learner": {"labels": 870}, "evaluation": {"since_start": {"answered": 560}}}
+    rows = {texts(row)[0]: texts(row)[1] for row in shown(JOIN, **documents).rows}
+    assert rows["first labels"] == "865"
+    assert rows["labels learned"] == "870"
+    assert rows["labels of the metrics"] == "560"

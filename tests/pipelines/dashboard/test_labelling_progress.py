@@ -5,6 +5,7 @@ import pytest
 from streamboost.pipelines.dashboard.labelling_progress import (
     AccuracyGain,
     AccuracyGainTracker,
+    effect_text,
     learned_version_text,
     training_text,
 )
@@ -96,3 +97,13 @@ def test_training_text_names_the_next_label_if_that_makes_a_training_due(left):
 def test_training_text_is_empty_while_no_training_runs():
     assert training_text(before_training(None, 2)) == ""
     assert training_text(StatusSnapshot()) == ""
+
+
+def test_other_experts_learn_each_label_at_once():
+    view = before_training(24)
+    assert effect_text(view) == "next training after 24 more labels"
+    experts = StatusSnapshot(
+        documents=view.documents | {"experts": {"committee": 0.5, "runs": 0.5}}
+    )
+    assert effect_text(experts).endswith("; the other experts learn each label at once")
+    assert effect_text(StatusSnapshot()).startswith("no training")
