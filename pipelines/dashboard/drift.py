@@ -191,8 +191,8 @@ ABOUT_SHIFTS = (
 ABOUT_EFFECT = (
     "The shift matters if the accuracy fell significantly since it began, and the importance is "
     "not low. Compared are the labelled records since then with as many before, by inverse "
-    "inclusion probability, without disputed labels, with 95 % intervals. Unclear: the accuracy "
-    f"may have fallen by more than {100 * TOLERATED:.0f} points."
+    "inclusion probability, without disputed labels and annotators that are left out, with 95 % "
+    f"intervals. Unclear: the accuracy may have fallen by more than {100 * TOLERATED:.0f} points."
 )
 
 

@@ -380,8 +380,9 @@ ABOUT_EFFECT = (
 
 _ABOUT = (
     "Recall per class with its 95 % interval, weighted by inverse inclusion probability. n: "
-    "labels; n_eff: effective sample size (Kish). Excluded: unrequested and disputed labels, and "
-    "predictions before the first committee. Changes have simultaneous 95 % intervals "
+    "labels; n_eff: effective sample size (Kish). Excluded: unrequested and disputed labels, "
+    "annotators that are left out, and predictions before the first committee. Changes have "
+    "simultaneous 95 % intervals "
     f"(Bonferroni). Undecided: wider than {100 * WIDE:.0f} points. Too few labels: n_eff below "
     f"{FEWEST}. Significant decreases come first."
 )

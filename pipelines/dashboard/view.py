@@ -213,7 +213,10 @@ class StatusFeed:
     def _read_evaluation_data(
         self, documents: Mapping[str, Any], fresh_labels: bool
     ) -> EvaluationData:
-        """Return the labelled records; read again if labels arrived and the last read is old."""
+        """Return the labelled records; read again if labels arrived and the last read is old.
+
+        Labels of annotators that the estimates leave out are not among them.
+        """
         labels, began = (documents.get("join") or {}).get("labels"), self._clock()
         if not fresh_labels and (labels == self._labels or began < self._due):
             return self._view.evidence
@@ -221,7 +224,9 @@ class StatusFeed:
         # An empty result is read again next time.
         self._labels, self._told = labels if told else _NEVER, self._stamp
         self._due = began + max(SELDOM, (self._clock() - began) / SHARE)
-        return EvaluationData(told)
+        recent = (documents.get("evaluation") or {}).get("recent") or {}
+        left_out = recent.get("left_out") or ()
+        return EvaluationData([one for one in told if one.source not in left_out])
 
 
 def page_address(path: str, pipeline: str | None, **query: Any) -> str:

@@ -27,7 +27,8 @@ class LabelledPrediction(NamedTuple):
     """An answered request: model version, true label (`truth`) and predicted label (`said`).
 
     `propensity` is the inclusion probability of the request. `arrived` is the record's arrival
-    time, in milliseconds since 1970.
+    time, in milliseconds since 1970. `source` is the annotator of the newest label; None if it is
+    unknown.
     """
 
     version: int
@@ -35,6 +36,7 @@ class LabelledPrediction(NamedTuple):
     said: str
     propensity: float
     arrived: int = 0
+    source: str | None = None
 
 
 class _Connection(sqlite3.Connection):
@@ -194,7 +196,8 @@ class StatusReader:
         query = (
             "SELECT json_extract(value, '$.version') AS version, truth, said, "
             "json_extract(value, '$.propensity') AS chance, "
-            "coalesce(json_extract(value, '$.arrived'), 0) AS arrived FROM records "
+            "coalesce(json_extract(value, '$.arrived'), 0) AS arrived, "
+            "json_extract(value, '$.labels[#-1][2]') FROM records "
             "WHERE truth IS NOT NULL AND said IS NOT NULL AND version > 0 AND chance > 0 "
             f"AND NOT {DISPUTED} ORDER BY arrived, id"
         )

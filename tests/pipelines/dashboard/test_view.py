@@ -129,6 +129,25 @@ def test_looking_afresh_at_what_did_not_change_reads_what_labels_tell_once(tmp_p
     assert seen[2] is seen[3] is seen[4]
 
 
+def test_labels_of_annotators_that_are_left_out_are_no_evidence(tmp_path):
+    file = StatusFile(tmp_path / "status.db")
+    evaluation = json.dumps({"recent": {"left_out": ["eve"]}})
+    about = {"version": 3, "propensity": 0.5, "arrived": 1}
+    votes = {"0": [[2, "a", "ann"]], "1": [[2, "a", "eve"]], "2": [[2, "a", None]], "3": []}
+    file.write(
+        {
+            "documents": {"evaluation": (0, evaluation)},
+            "records": {
+                id: (2, "a", "a", json.dumps(about | {"labels": labels}))
+                for id, labels in votes.items()
+            },
+        }
+    )
+    (view, *_) = looks(tmp_path, [lambda: SELDOM])
+    file.close()
+    assert [one.source for one in view.evidence.predictions] == ["ann", None, None]
+
+
 def test_what_labels_tell_is_looked_for_again_where_nothing_could_be_read(tmp_path):
     file, now, seen = StatusFile(tmp_path / "status.db"), [0.0], []
     unread = {"documents": labelled(3)["documents"]}
