@@ -55,7 +55,7 @@ LEVEL = 0.9
 """Nominal coverage of the intervals."""
 
 _TARGETS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
-_MOST_TARGETS = 2
+_MOST_TARGETS, _COMMON_TARGET = 2, 0.95
 _FARTHEST = 10.0
 """Forecasts end at this multiple of the number of labels."""
 
@@ -203,8 +203,8 @@ class Forecast:
         Accuracies after 200 and 1,000 more labels, but not more than the labels known, and except
         those of too wide an interval.
     targets
-        The next round accuracies above the interval of `accuracy`, and when the curve reaches
-        them; empty without `steps`.
+        The next two round accuracies above the interval of `accuracy`, and 95 % if it is above,
+        and when the curve reaches them; empty without `steps`.
     n_missing_labels
         Approximate number of further labels until `steps` is not empty; 0 if it is not.
     ceiling
@@ -311,7 +311,8 @@ class LearningCurve:
         ]
         width = 2.0 * self.accuracy_after(STEPS[0], window).half_width
         steps = [one for one in steps if 2.0 * one.accuracy.half_width <= WIDEST]
-        above = [one for one in _TARGETS if one > present.high][:_MOST_TARGETS]
+        above = [one for one in _TARGETS if one > present.high]
+        above = [x for i, x in enumerate(above) if i < _MOST_TARGETS or x == _COMMON_TARGET]
         return Forecast(
             labels=int(self.now),
             accuracy=present,

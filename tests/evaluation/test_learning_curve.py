@@ -133,7 +133,7 @@ def test_forecast_follows_a_power_law():
 def test_accuracy_above_a_plateau_is_not_reached():
     curve = LearningCurve(groups_of(np.full(40, 0.8), 0.01), 4_000)
     found = curve.forecast(2_000)
-    assert [one.accuracy for one in found.targets] == [0.85, 0.9]
+    assert [one.accuracy for one in found.targets] == [0.85, 0.9, 0.95]
     assert found.targets[1].labels is None
     assert found.targets[1].high is None
     assert 0.8 < found.ceiling < 0.9
