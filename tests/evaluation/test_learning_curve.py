@@ -278,3 +278,41 @@ def test_correction_of_a_label_changes_the_history_without_annotators():
         if one.source == ann:
             evaluation.correct_label(id, *(("no", "yes") if one.truth == 0 else ("yes", "no")))
     assert evaluation.forecast().accuracy.high < before.low - 0.3
+
+
+def rising_accuracy(n_labels):
+    return 0.93 - (n_labels + 50.0) ** -0.35
+
+
+def with_erring_annotator(seed, n=4_000, budget=0.3):
+    """Return the labels and evaluation of n records; one of three annotators errs in 30 %."""
+    rng, evaluation, n_labels = np.random.default_rng(seed), Evaluation(block=10), 0
+    classes = np.array(["no", "yes"], dtype=object)
+    for start in range(0, n, 100):
+        ids = [str(i) for i in range(start, start + 100)]
+        truth, accuracy = rng.integers(2, size=100), rising_accuracy(n_labels)
+        predicted = classes[np.where(rng.random(100) < accuracy, truth, 1 - truth)]
+        P = np.where(predicted[:, None] == classes, accuracy, 1.0 - accuracy)
+        asked = rng.random(100) < budget
+        scored = Scored(predicted, classes, P, margins=np.full(100, 0.5), version=1)
+        evaluation.add_records(ids, scored, np.where(asked, budget, np.nan), np.full(100, budget))
+        chosen = np.flatnonzero(asked)
+        who = rng.choice(["ann", "bob", "eve"], len(chosen))
+        errs = (who == "eve") & (rng.random(len(chosen)) < 0.3)
+        given = classes[np.where(errs, 1 - truth[chosen], truth[chosen])]
+        evaluation.add_labels([ids[i] for i in chosen], given, who.tolist())
+        n_labels += len(chosen)
+    return n_labels, evaluation
+
+
+@pytest.mark.slow
+def test_interval_of_a_forecast_holds_with_an_erring_annotator():
+    held, rng = {200: [], 1_000: []}, np.random.default_rng(1)
+    for seed in range(120):
+        n_labels, evaluation = with_erring_annotator(seed)
+        assert evaluation.annotator_errors.left_out
+        for step in evaluation.forecast().steps:
+            later = rng.binomial(2_000, rising_accuracy(n_labels + step.labels)) / 2_000
+            held[step.labels].append(step.accuracy.low <= later <= step.accuracy.high)
+    assert all(len(one) > 100 for one in held.values())
+    assert all(np.mean(one) >= 0.88 for one in held.values()), held
