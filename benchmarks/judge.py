@@ -33,9 +33,10 @@ from rich.table import Table
 from river.datasets import synth
 
 from benchmarks.honest import covers, generated, learner_of, radial
-from streamboost import QueryConfig
+from streamboost import QueryConfig, StreamLearner
 from streamboost.checks import labels_to_array
 from streamboost.evaluation.report import accuracy_drop
+from streamboost.learner import Schedule
 from streamboost.predictions import Scored, top_two_gap
 
 BATCH, LOOK_EVERY = 100, 200
@@ -111,9 +112,11 @@ def rows_of(scored, rows):
     )
 
 
-def monitored(X, y, predictions, query, seed, change):
-    """Return the last two reports, own accuracy by record, false reports, and the delay."""
-    learner = learner_of(query, seed)
+def monitored(learner, X, y, predictions, change=None):
+    """Return the last two reports, own accuracy by record, false reports, and the delay.
+
+    Without `change`, the first record after the change, reports of a drop are not looked for.
+    """
     own_right, waiting = np.zeros(len(y), dtype=bool), None
     n_false, delay, is_reported, n_before = 0, np.nan, False, 0
     for start in range(0, len(y), BATCH):
@@ -125,6 +128,8 @@ def monitored(X, y, predictions, query, seed, change):
         own_right[rows] = own.labels == y[rows]
         ids = [str(i) for i in rows]
         waiting = learner.query(X[rows], own, ids, rows_of(predictions, rows))
+        if change is None:
+            continue
         if start < change:
             n_before = learner.ledger.answered
         if start % LOOK_EVERY:
@@ -147,10 +152,13 @@ def one_run(task):
     is_drifting = "drifting" in name
     X, y, predictions = recorded(X, y, shape)
     change = CHANGE - DRIFTING // 10 if is_drifting else len(y)
-    query = QueryConfig(budget=budget)
-    (whole, recent), own, n_false, delay = monitored(X, y, predictions, query, seed, change)
+    learner = learner_of(QueryConfig(budget=budget), seed)
+    (whole, recent), own, n_false, delay = monitored(learner, X, y, predictions, change)
     by_chance = QueryConfig(budget=budget, strategy="random")
-    (random, _), *_ = monitored(X, y, predictions, by_chance, seed, change)
+    untrained = StreamLearner(
+        query=by_chance, schedule=Schedule(first=len(y) + 1), random_state=seed
+    )  # neither these requests nor the interval depend on the own model
+    (random, _), *_ = monitored(untrained, X, y, predictions)
     right = predictions.labels == y
     end = whole.records
     one, late, gain = whole.committee.accuracy, recent.committee.accuracy, whole.gain_alone
