@@ -38,17 +38,33 @@ __all__ = ["CommitteeTrainer"]
 class CommitteeTrainer(EarlyStopping):
     """Parameters and training of a committee. A subclass adds an algorithm and its parameters.
 
+    Not all subclasses have all parameters.
+
     Parameters
     ----------
     n_estimators
         Rounds of boosting, one tree each.
+    learning_rate
+        Learning rate: factor of each leaf value, in (0, 1].
+    max_leaf_nodes, max_depth
+        Limits of a tree, which is grown best-first. None: max(15, 2K) leaves, any depth.
     max_bins
         Bins per feature, at most 255, without the bin of missing values.
+    min_child_weight
+        Least weight in a child, at a mean record weight of 1.
+    l2_regularization
+        Penalty λ on leaf values, in units of Hessian.
     max_features
         Share of the features that are available to a tree. None: all features if there are at most
         20, half of them if there are fewer than 300, else a fifth.
     subsample
         Share of the rows on which a tree is grown, drawn without replacement.
+    weight_trimming
+        Share of the total weight that may be trimmed, in [0, 1): the rows of the lowest weight are
+        left out of the split search of a round (Friedman, Hastie and Tibshirani, 2000).
+    pruning
+        ``"quick"``: QuickBoost's pruning, which gives the same trees with fewer additions; see
+        `GambleClassifier`. Not with categories.
     categorical_features
         Categorical columns: ``"from_dtype"``, the columns of a frame with a categorical type; a
         mask (D,), indices, or column names; or None for no column. See

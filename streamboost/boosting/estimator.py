@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from streamboost.boosting.committee import Model
 from streamboost.boosting.committee_trainer import CommitteeTrainer
 from streamboost.boosting.constraints import check_parameters
-from streamboost.boosting.descriptions import docstring_with_inherited_descriptions
+from streamboost.boosting.descriptions import docstring_with_inherited_entries
 from streamboost.boosting.frames import training_columns
 from streamboost.boosting.training_data import check_class_weight, warn_of_missing_classes
 from streamboost.boosting.validation import validate_features, validate_training_rows
@@ -39,9 +39,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator, CommitteeTrainer):  # t
 
     The parameters are the fields of data classes. `CommitteeTrainer` has the fields common to all
     families. A subclass declares its own fields and the fields with another default. scikit-learn
-    reads the parameters from the signature that `dataclass` generates. If the docstring of a
-    subclass lists a parameter or an attribute without a description, the description is that of the
-    nearest base class.
+    reads the parameters from the signature that `dataclass` generates. The docstring of a subclass
+    describes only the parameters and attributes that its base classes do not describe.
 
     Attributes
     ----------
@@ -66,7 +65,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator, CommitteeTrainer):  # t
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.__doc__ = docstring_with_inherited_descriptions(cls)
+        cls.__doc__ = docstring_with_inherited_entries(cls)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on `X` (n, D), an array or a frame, NaN where missing, and labels `y` (n,).
@@ -94,10 +93,15 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator, CommitteeTrainer):  # t
 
         If `n_estimators` is None, the rounds are as many as in `fit`. The rows may differ from the
         earlier ones. A class without rows stays in the model, but is predicted less and less often:
-        a UserWarning names the class. To avoid this, include some earlier rows of the class. The
-        handling of new classes depends on the family. If `random_state` is an integer, the seed of
-        an extension depends on it and on the number of earlier rounds. Raises ConfigurationError if
-        a parameter is invalid.
+        a UserWarning names the class. To avoid this, include some earlier rows of the class.
+
+        If the rows have a new class, estimators of the log loss begin with scores near the log odds
+        of its share. In other losses, a class that was absent has no finite initial score. These
+        estimators train a new committee on the given rows alone, with the old and the new number of
+        rounds together.
+
+        If `random_state` is an integer, the seed of an extension depends on it and on the number of
+        earlier rounds. Raises ConfigurationError if a parameter is invalid.
         """
         check_is_fitted(self, "classes_")
         rounds = self.n_estimators if n_estimators is None else n_estimators

@@ -135,35 +135,15 @@ class CDMCBoostClassifier(SimplexClassifier):
     ----------
     n_estimators
         Rounds of boosting, one tree for one coordinate each; set at least K-1.
-    learning_rate
     max_leaf_nodes, max_depth
         Limits of a tree, which is grown best-first. Two leaves are a stump. None: max(15, 2K)
         leaves, any depth.
-    max_bins
-    max_features
-    subsample
-    pruning
-    categorical_features
-    class_weight
-    early_stopping, validation_fraction, n_iter_no_change, tol
-    random_state
-    n_jobs
-
-    Attributes
-    ----------
-    classes_
-    n_features_in_
-    committee_
-    validation_score_
-    feature_importances_
-    n_adds_
 
     Notes
     -----
     A coordinate for which no tree lowers the risk is skipped. Training ends if no coordinate is
     left. In the paper a round is a whole pass over the coordinates; here each tree is a round.
-    `extend` begins with the first coordinate. If `extend` gets a new class, the committee is
-    retrained from scratch on the given rows, with the old and the new number of rounds together.
+    `extend` begins with the first coordinate.
 
     References
     ----------

@@ -106,37 +106,11 @@ class GDMCBoostClassifier(SimplexClassifier):
     to the construction of the trees. The paper leaves the scale of a weak learner open (without a
     scale, its equation 32 is unbounded); here the codewords have unit norm.
 
-    Parameters
-    ----------
-    n_estimators
-    learning_rate
-    max_leaf_nodes, max_depth
-    max_bins
-    max_features
-    subsample
-    pruning
-    categorical_features
-    class_weight
-    early_stopping, validation_fraction, n_iter_no_change, tol
-    random_state
-    n_jobs
-
-    Attributes
-    ----------
-    classes_
-    n_features_in_
-    committee_
-    validation_score_
-    feature_importances_
-    n_adds_
-
     Notes
     -----
     Training ends early if no tree lowers the risk. The factor of a vote is at most exp(4), as the
-    optimal step of a pure tree is infinite. If `extend` gets a new class, the committee is
-    retrained from scratch on the given rows, with the old and the new number of rounds together.
-    Committees of `AdaBoostCostClassifier` and `CDMCBoostClassifier` hold the same scores and may be
-    extended by this estimator.
+    optimal step of a pure tree is infinite. Committees of `AdaBoostCostClassifier` and
+    `CDMCBoostClassifier` hold the same scores and may be extended by this estimator.
 
     References
     ----------
@@ -168,36 +142,15 @@ class AdaBoostCostClassifier(SimplexClassifier):
 
     Parameters
     ----------
-    n_estimators
     learning_rate
         Learning rate: factor of each vote; the paper uses 1.
     step
         ``"bound"`` minimises an upper bound of the risk, as published; ``"exact"`` minimises the
         risk, which makes this GD-MCBoost. See `vote_weight`.
-    max_leaf_nodes, max_depth
-    max_bins
-    max_features
-    subsample
-    pruning
-    categorical_features
-    class_weight
-    early_stopping, validation_fraction, n_iter_no_change, tol
-    random_state
-    n_jobs
-
-    Attributes
-    ----------
-    classes_
-    n_features_in_
-    committee_
-    validation_score_
-    feature_importances_
-    n_adds_
 
     Notes
     -----
-    Training ends early if no tree lowers the risk. If `extend` gets a new class, the committee is
-    retrained from scratch on the given rows, with the old and the new number of rounds together.
+    Training ends early if no tree lowers the risk.
 
     References
     ----------

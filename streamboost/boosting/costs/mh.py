@@ -60,36 +60,18 @@ class AdaBoostMHClassifier(BoostingClassifier):
 
     Parameters
     ----------
-    n_estimators
     learning_rate
         Learning rate: factor of each leaf value; the paper uses 1.
     max_leaf_nodes, max_depth
         Limits of a tree, which is grown best-first. Two leaves are a stump. None: no bound on the
         depth.
-    max_bins
     min_child_weight
         Least weight in a child, at a mean row weight of 1.
-    max_features
-    subsample
-    categorical_features
-    class_weight
-    early_stopping, validation_fraction, n_iter_no_change, tol
-    random_state
-    n_jobs
 
     Attributes
     ----------
-    classes_
-    n_features_in_
     committee_
         The trained `Committee`; its scores are H.
-    validation_score_
-    feature_importances_
-
-    Notes
-    -----
-    If `extend` gets a new class, the committee is retrained from scratch on the given rows, with
-    the old and the new number of rounds together.
 
     References
     ----------

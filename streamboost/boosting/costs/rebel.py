@@ -139,18 +139,11 @@ class RebelClassifier(BoostingClassifier):
         Categorical columns: ``"from_dtype"``, the columns of a frame with a categorical type; a
         mask (D,), indices, or column names; or None for no column. See
         `streamboost.boosting.categorical`. Not with similarities.
-    class_weight
-    early_stopping, validation_fraction, n_iter_no_change, tol
-    random_state
-    n_jobs
 
     Attributes
     ----------
-    classes_
-    n_features_in_
     committee_
         The trained `Committee`; its scores are H.
-    validation_score_
     feature_importances_
         Share of the total split gain of each feature, float64 (D,); trees only.
 
@@ -185,8 +178,7 @@ class RebelClassifier(BoostingClassifier):
     - Missing values are replaced by the mean of the column.
     - At most 50 pairs are tried. A round costs about as much as 50 passes over the rows.
 
-    If `extend` gets a new class, the committee is retrained from scratch on the given rows, with
-    the old and the new number of rounds together. Trees and similarities cannot extend each other.
+    Trees and similarities cannot extend each other.
 
     References
     ----------

@@ -104,11 +104,6 @@ class SimplexClassifier(BoostingClassifier):
     ----------
     learning_rate
         Learning rate: factor of each step; the paper uses 1.
-    max_leaf_nodes, max_depth
-        Limits of a tree, which is grown best-first. None: max(15, 2K) leaves, any depth.
-    pruning
-        ``"quick"``: QuickBoost's pruning, which gives the same trees with fewer additions; see
-        `GambleClassifier`. Not with categories.
 
     Attributes
     ----------

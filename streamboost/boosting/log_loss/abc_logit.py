@@ -103,42 +103,23 @@ class ABCLogitBoostClassifier(NewtonTreesClassifier):
     ----------
     n_estimators
         Rounds of boosting, K-1 trees each.
-    learning_rate
     base
         Base class of a round. ``"worst"``: the class of the largest training loss before the round.
         ``"search"``: of all K classes, the class with the lowest training loss after the round. As
         the trees k against b and b against k are equal, K (K-1) / 2 trees are grown per round. They
         take 4 bytes per row and tree until the best class is known.
-    max_leaf_nodes, max_depth
-    max_bins
     min_child_weight
         Least sum of Hessians (of the tree's pair) in a child.
-    l2_regularization
     max_features
         Share of the features that are available to a round. None: all features if there are at
         most 20, half of them if there are fewer than 300, else a fifth.
     subsample
         Share of the rows that a round is grown on, drawn without replacement.
-    pruning
-    categorical_features
-    class_weight
-    early_stopping, validation_fraction, n_iter_no_change, tol
-    random_state
-    n_jobs
-
-    Attributes
-    ----------
-    classes_
-    n_features_in_
-    committee_
-    validation_score_
-    feature_importances_
 
     Notes
     -----
     Training ends before `n_estimators` rounds if no tree of a round can split and none changes the
-    scores. If `extend` gets a new class, its initial scores are near the log odds of its share.
-    Classes without rows stay in the model.
+    scores.
 
     References
     ----------

@@ -69,8 +69,6 @@ class AOSOLogitBoostClassifier(NewtonTreesClassifier):
 
     Parameters
     ----------
-    n_estimators
-    learning_rate
     leaf
         Step of a leaf. ``"pair"``, as published: the Newton step of the leaf's best pair of
         classes. ``"vector"``: the diagonal Newton step (K-1)/K G_k / (H_kk + λ) in all classes,
@@ -81,27 +79,8 @@ class AOSOLogitBoostClassifier(NewtonTreesClassifier):
         Choice of class b for class a, in nodes and in leaves of pairs. ``"gain"``: by second-order
         information, as above, which the paper prefers. ``"gradient"``: the class of the smallest G
         (equation 32). See Notes.
-    max_leaf_nodes, max_depth
-    max_bins
     min_child_weight
         Least sum of Hessians (of the node's pair) in a child.
-    l2_regularization
-    max_features
-    subsample
-    pruning
-    categorical_features
-    class_weight
-    early_stopping, validation_fraction, n_iter_no_change, tol
-    random_state
-    n_jobs
-
-    Attributes
-    ----------
-    classes_
-    n_features_in_
-    committee_
-    validation_score_
-    feature_importances_
 
     Notes
     -----
@@ -119,8 +98,7 @@ class AOSOLogitBoostClassifier(NewtonTreesClassifier):
 
     In the paper, the sums of gradients have a minus sign in equation 23 and none in later
     equations; the signs here are those of the derivatives. Training ends before `n_estimators`
-    rounds if a tree neither splits nor changes the scores. If `extend` gets a new class, its
-    initial scores are near the log odds of its share. Classes without rows stay in the model.
+    rounds if a tree neither splits nor changes the scores.
 
     References
     ----------

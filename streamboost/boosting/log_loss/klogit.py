@@ -102,30 +102,9 @@ class KLogitBoostClassifier(NewtonTreesClassifier):
 
     Parameters
     ----------
-    n_estimators
-    learning_rate
-    max_leaf_nodes, max_depth
-    max_bins
     min_child_weight
         Least sum of Hessians in a child, over all classes. This is about the number of rows, as the
         p of a row sum to about one.
-    l2_regularization
-    max_features
-    subsample
-    pruning
-    categorical_features
-    class_weight
-    early_stopping, validation_fraction, n_iter_no_change, tol
-    random_state
-    n_jobs
-
-    Attributes
-    ----------
-    classes_
-    n_features_in_
-    committee_
-    validation_score_
-    feature_importances_
 
     Notes
     -----
@@ -135,8 +114,7 @@ class KLogitBoostClassifier(NewtonTreesClassifier):
 
     If `extend` gets a new class, its initial score is also 1 plus its log share. As the loss is a
     sum over independent classes, this is the best constant for any scores of the other classes.
-    Classes without rows stay in the model. Training ends before `n_estimators` rounds if a tree
-    neither splits nor changes the scores.
+    Training ends before `n_estimators` rounds if a tree neither splits nor changes the scores.
 
     References
     ----------

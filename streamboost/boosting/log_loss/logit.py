@@ -77,12 +77,8 @@ class LogitBoostClassifier(NewtonTreesClassifier):
     ----------
     n_estimators
         Rounds of boosting, K trees each.
-    learning_rate
-    max_leaf_nodes, max_depth
-    max_bins
     min_child_weight
         Least sum of Hessians (of the tree's class) in a child.
-    l2_regularization
     max_features
         Share of the features that are available to a round. None: all features if there are at
         most 20, half of them if there are fewer than 300, else a fifth.
@@ -92,25 +88,11 @@ class LogitBoostClassifier(NewtonTreesClassifier):
         ``"quick"``: QuickBoost's pruning, the same trees with fewer additions (Appel, 2017, chapter
         3, and for leaves of least variance appendix 7.2). See Notes on when it pays. Not with
         categories.
-    categorical_features
-    class_weight
-    early_stopping, validation_fraction, n_iter_no_change, tol
-    random_state
-    n_jobs
-
-    Attributes
-    ----------
-    classes_
-    n_features_in_
-    committee_
-    validation_score_
-    feature_importances_
 
     Notes
     -----
     Training ends before `n_estimators` rounds if no tree of a round can split and none changes the
-    scores. If `extend` gets a new class, its initial scores are near the log odds of its share.
-    Classes without rows stay in the model.
+    scores.
 
     Pruning saves additions only if no histogram is subtracted: half of the additions of stumps on
     usps, and a tenth to a half of those of AOSO trees. It takes two to ten times the CPU time. Here

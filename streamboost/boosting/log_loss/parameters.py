@@ -9,15 +9,7 @@ __all__ = ["LogLossClassifier", "NewtonTreesClassifier"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LogLossClassifier(BoostingClassifier):
-    """Base class of the estimators that minimise the log loss.
-
-    Parameters
-    ----------
-    learning_rate
-        Learning rate: factor of each leaf value, in (0, 1].
-    l2_regularization
-        Penalty λ on leaf values, in units of Hessian.
-    """
+    """Base class of the estimators that minimise the log loss."""
 
     learning_rate: float = 0.1
     max_leaf_nodes: int = 20

@@ -21,7 +21,6 @@ class SketchLogitBoostClassifier(SketchLogitBoost, LogLossClassifier):  # type: 
 
     Parameters
     ----------
-    n_estimators
     learning_rate
         Learning rate: factor of each leaf value, in (0, 1]. None: 0.07 √(400 / n_estimators), at
         most 0.2. This is 0.07 for 400 rounds, and higher for fewer rounds. `extend` uses the same
@@ -37,32 +36,19 @@ class SketchLogitBoostClassifier(SketchLogitBoost, LogLossClassifier):  # type: 
         every 125 rows, at least 64.
     min_child_weight
         Least sum of Hessians (along u) in a child. With a few hundred labels use 0.01 to 0.03.
-    l2_regularization
     max_features
         Share of the features that are available to a tree. None: all features if D is at most 20,
         else 4 √D features, and at least a fifth.
-    subsample
     categorical_features
         Categorical columns: ``"from_dtype"``, the columns of a frame with a categorical type; a
         mask (D,), indices, or column names; or None for no column. In arrays, categories are whole
         numbers from 0. A split sends a set of categories left. Categories absent from the training
         data are missing values, and beyond 254 categories the rare ones share a bin. See
         `streamboost.boosting.categorical`.
-    class_weight
-    early_stopping, validation_fraction, n_iter_no_change, tol
-    random_state
     n_jobs
         Number of threads for scoring. Training uses as many threads if each has at least 100,000
         rows; with fewer rows, the synchronization of the threads takes longer than a round. The
         results do not depend on `n_jobs`.
-
-    Attributes
-    ----------
-    classes_
-    n_features_in_
-    committee_
-    validation_score_
-    feature_importances_
 
     Examples
     --------

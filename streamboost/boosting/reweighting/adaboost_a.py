@@ -158,44 +158,20 @@ class AdaBoostAClassifier(VotingClassifier):
         p, the cost of an error: an array (n,) for the rows, not negative; or a dictionary from
         class, or its text as in configuration files, to cost, with cost 1 for other classes. None:
         equal costs.
-    n_estimators
     learning_rate
         Learning rate: factor of each vote, in (0, 1].
-    criterion
-    max_leaf_nodes, max_depth
-    max_bins
-    min_child_weight
-    max_features
-    subsample
-    weight_trimming
-    pruning
-    categorical_features
-    class_weight
-    early_stopping, validation_fraction, n_iter_no_change, tol
-    random_state
-    n_jobs
 
     Attributes
     ----------
-    classes_
-    n_features_in_
     committee_
         The trained `Committee`; its scores are the votes less their mean. For two classes, the
         scores are -f and f.
-    validation_score_
-    feature_importances_
-    n_adds_
 
     Raises
     ------
     ConfigurationError
         If the length of an array differs from the number of rows; if a weight or cost is negative
         or infinite; or if no weight or cost is positive on a row of positive weight.
-
-    Notes
-    -----
-    If `extend` gets a new class, the committee is retrained from scratch on the given rows, with
-    the old and the new number of rounds together. A class without rows keeps its score.
 
     Examples
     --------

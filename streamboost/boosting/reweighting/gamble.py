@@ -56,7 +56,6 @@ class GambleClassifier(ClassWeightClassifier):
 
     Parameters
     ----------
-    n_estimators
     learning_rate
         Learning rate: factor of each leaf value, in (0, 1]; the thesis uses 1.
     step
@@ -83,13 +82,8 @@ class GambleClassifier(ClassWeightClassifier):
         regressor. As a regressor has no leaves, ``"line"`` (the default) scales the step of a whole
         round, and ``"exact"`` is an error. The printed step can raise the loss in each round until
         all predictions are wrong, as with Ridge on three clusters of points.
-    max_leaf_nodes, max_depth
     max_bins
         Bins per feature of numbers, at most 255, missing values aside.
-    min_child_weight
-    max_features
-    subsample
-    weight_trimming
     pruning
         ``"quick"`` (QuickBoost; Appel, 2017, chapter 3) first builds the histogram of each feature
         on the rows with 90 % of a node's weight. Features that provably cannot have the best split
@@ -99,30 +93,18 @@ class GambleClassifier(ClassWeightClassifier):
         Categorical columns: ``"from_dtype"``, the columns of a frame with a categorical type; a
         mask (D,), indices, or column names; or None for no column. See
         `streamboost.boosting.categorical`. Not with a `weak_learner`.
-    class_weight
-    early_stopping, validation_fraction, n_iter_no_change, tol
-    random_state
-    n_jobs
 
     Attributes
     ----------
-    classes_
-    n_features_in_
     committee_
         The trained `Committee`; not with a `weak_learner`.
-    validation_score_
     feature_importances_
         Share of the total split gain of each feature, float64 (D,); not with a `weak_learner`.
     regressors_
         The fitted clones of all rounds, with a `weak_learner`.
-    n_adds_
 
     Notes
     -----
-    If `extend` gets a new class, the committee is retrained from scratch on the given rows, with
-    the old and the new number of rounds together. In the exponential loss, a class that was absent
-    has no finite initial score. A class without rows keeps its score.
-
     Pruning reduces the work for stumps on many features: on usps, they took a tenth of the
     additions and half of the CPU time. Trees of 8 leaves took half of the additions and as much
     time. From about 20 leaves, pruning does not help: an unpruned tree builds the histogram of the

@@ -30,33 +30,15 @@ class GentleAdaBoostClassifier(ClassWeightClassifier):
 
     Parameters
     ----------
-    n_estimators
-    learning_rate
-        Learning rate: factor of each leaf value, in (0, 1].
     max_leaf_nodes, max_depth
         Limits of a tree, which is grown best-first. None: 15 leaves, any depth.
-    max_bins
-    min_child_weight
-    max_features
-    subsample
-    weight_trimming
-    pruning
-    categorical_features
-    class_weight
-    early_stopping, validation_fraction, n_iter_no_change, tol
-    random_state
-    n_jobs
 
     Attributes
     ----------
     classes_
         Class labels, at most 2.
-    n_features_in_
     committee_
         The trained `Committee`; its scores are -F and F, and `decision_function` gives 2F.
-    validation_score_
-    feature_importances_
-    n_adds_
 
     Raises
     ------

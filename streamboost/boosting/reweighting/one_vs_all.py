@@ -125,13 +125,9 @@ class OneVsAllAdaBoostClassifier(VotingClassifier):
         ``"discrete"`` or ``"gentle"``; either may extend the other's committee.
     n_estimators
         Rounds of boosting, K trees each.
-    learning_rate
-    criterion
     max_leaf_nodes, max_depth
         Limits of a tree, which is grown best-first. None: 15 leaves, any depth. Two leaves and
         ``criterion="error"`` give the stumps of AdaBoost.
-    max_bins
-    min_child_weight
     max_features
         Share of the features that are available to a round. None: all features if there are at
         most 20, half of them if there are fewer than 300, else a fifth.
@@ -142,27 +138,11 @@ class OneVsAllAdaBoostClassifier(VotingClassifier):
         Share of the total weight over all K problems that may be trimmed, in [0, 1): the rows of
         the lowest weight are left out of the split search of a round (Friedman, Hastie and
         Tibshirani, 2000).
-    pruning
-    categorical_features
-    class_weight
-    early_stopping, validation_fraction, n_iter_no_change, tol
-    random_state
-    n_jobs
 
     Attributes
     ----------
-    classes_
-    n_features_in_
     committee_
         The trained `Committee`; its scores are f_k, and for two classes -f and f.
-    validation_score_
-    feature_importances_
-    n_adds_
-
-    Notes
-    -----
-    If `extend` gets a new class, the committee is retrained from scratch on the given rows, with
-    the old and the new number of rounds together. A class without rows keeps its score.
 
     Examples
     --------

@@ -34,36 +34,11 @@ class SammeClassifier(VotingClassifier):
     ----------
     variant
         ``"discrete"`` or ``"real"``.
-    n_estimators
-    learning_rate
-    criterion
-    max_leaf_nodes, max_depth
-    max_bins
-    min_child_weight
-    max_features
-    subsample
-    weight_trimming
-    pruning
-    categorical_features
-    class_weight
-    early_stopping, validation_fraction, n_iter_no_change, tol
-    random_state
-    n_jobs
 
     Attributes
     ----------
-    classes_
-    n_features_in_
     committee_
         The trained `Committee`; its scores are the votes less their mean (``"discrete"``), or F.
-    validation_score_
-    feature_importances_
-    n_adds_
-
-    Notes
-    -----
-    If `extend` gets a new class, the committee is retrained from scratch on the given rows, with
-    the old and the new number of rounds together. A class without rows keeps its score.
 
     Examples
     --------
@@ -98,37 +73,13 @@ class AdaBoostM1Classifier(VotingClassifier):
 
     Parameters
     ----------
-    n_estimators
     learning_rate
         Learning rate: factor of each vote, in (0, 1].
-    criterion
-    max_leaf_nodes, max_depth
-    max_bins
-    min_child_weight
-    max_features
-    subsample
-    weight_trimming
-    pruning
-    categorical_features
-    class_weight
-    early_stopping, validation_fraction, n_iter_no_change, tol
-    random_state
-    n_jobs
 
     Attributes
     ----------
-    classes_
-    n_features_in_
     committee_
         The trained `Committee`; its scores are the votes less their mean.
-    validation_score_
-    feature_importances_
-    n_adds_
-
-    Notes
-    -----
-    If `extend` gets a new class, the committee is retrained from scratch on the given rows, with
-    the old and the new number of rounds together. A class without rows keeps its score.
 
     Examples
     --------
