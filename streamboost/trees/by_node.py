@@ -7,7 +7,7 @@ import numpy as np
 from streamboost.kernels.growing.nodes import NODE
 from streamboost.trees.grower import Grower
 from streamboost.trees.histogram_input import HistogramInput
-from streamboost.trees.tree import Tree
+from streamboost.trees.tree import Tree, replace_leaf
 
 __all__ = ["NodeHistogramInput", "grow_with_node_histogram_inputs"]
 
@@ -43,32 +43,20 @@ class _GrowingTree:
         self._histogram_input_of_node = histogram_input_of_node
         self._rows, self._unsampled_rows = grower.rows.copy(), grower.unsampled_rows.copy()
         self.nodes = np.zeros(2 * grower.max_leaf_nodes - 1, dtype=NODE)
-        self.n_nodes = 0
+        self.n_nodes = 1
         self.splits: dict[int, tuple[float, Tree]] = {}
-        self._add_leaf(0, 0, len(self._rows), 0, len(self._unsampled_rows))
+        root = self.nodes[0]
+        root["feature"] = root["bin"] = root["left"] = root["slot"] = -1
+        root["stop"], root["unsampled_stop"] = len(self._rows), len(self._unsampled_rows)
         self._find_split(0)
 
     def split_best_leaf(self) -> None:
         """Split the leaf with the largest gain into two leaves; ties go to the oldest leaf."""
         i = max(self.splits, key=lambda at: self.splits[at][0])
         gain, split = self.splits.pop(i)
-        node, first = self.nodes[i], self.n_nodes
-        for field in ("feature", "bin", "missing_left", "members"):
-            node[field] = split.nodes[0][field]
-        node["gain"], node["left"] = gain, first
-        start, unsampled_start = int(node["start"]), int(node["unsampled_start"])
-        self._rows[start : start + len(split.rows)] = split.rows
-        self._unsampled_rows[unsampled_start : unsampled_start + len(split.unsampled_rows)] = (
-            split.unsampled_rows
-        )
-        for side in range(2):
-            self._add_leaf(
-                int(node["depth"]) + 1,
-                start + int(split.start[side]),
-                start + int(split.stop[side]),
-                unsampled_start + int(split.unsampled_start[side]),
-                unsampled_start + int(split.unsampled_stop[side]),
-            )
+        first = self.n_nodes
+        replace_leaf(self.nodes, i, split, gain, first, self._rows, self._unsampled_rows)
+        self.n_nodes += 2
         if self.n_nodes < len(self.nodes):
             self._find_split(first)
             self._find_split(first + 1)
@@ -82,15 +70,6 @@ class _GrowingTree:
             self._unsampled_rows,
             gain_scale=1.0,
         )
-
-    def _add_leaf(
-        self, depth: int, start: int, stop: int, unsampled_start: int, unsampled_stop: int
-    ) -> None:
-        node = self.nodes[self.n_nodes]
-        node["feature"] = node["bin"] = node["left"] = node["slot"] = -1
-        node["depth"], node["start"], node["stop"] = depth, start, stop
-        node["unsampled_start"], node["unsampled_stop"] = unsampled_start, unsampled_stop
-        self.n_nodes += 1
 
     def _find_split(self, leaf: int) -> None:
         """Find the best split of `leaf`, and store the split in `splits`.

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["Tree"]
+__all__ = ["Tree", "replace_leaf"]
 
 
 @dataclass(slots=True)
@@ -75,6 +75,36 @@ class Tree:
                 weight[self.unsampled_rows], self.unsampled_start, self.unsampled_stop
             )
         return weights
+
+
+def replace_leaf(
+    nodes: np.ndarray,
+    leaf: int,
+    split: Tree,
+    gain: float,
+    first_child: int,
+    rows: np.ndarray,
+    unsampled_rows: np.ndarray,
+) -> None:
+    """Replace a leaf in `nodes` by `split`, a tree of two leaves that was grown on its rows.
+
+    The new leaves get the indices `first_child` and `first_child` + 1. The leaf's rows in `rows`
+    and `unsampled_rows` are sorted by new leaf.
+    """
+    node, children = nodes[leaf], nodes[first_child : first_child + 2]
+    children[:] = split.nodes[1:]
+    children["depth"] += node["depth"]
+    for kind, all_rows, own in (
+        ("", rows, split.rows),
+        ("unsampled_", unsampled_rows, split.unsampled_rows),
+    ):
+        start = node[f"{kind}start"]
+        all_rows[start : start + len(own)] = own
+        children[f"{kind}start"] += start
+        children[f"{kind}stop"] += start
+    for name in ("feature", "bin", "missing_left", "members"):
+        node[name] = split.nodes[0][name]
+    node["gain"], node["left"] = gain, first_child
 
 
 def _sum_of_each_range(values: np.ndarray, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
