@@ -27,7 +27,7 @@ from streamboost.boosting.constraints import (
 )
 from streamboost.boosting.early_stopping import EarlyStopping
 from streamboost.boosting.frames import FrameColumns
-from streamboost.boosting.loop import AdditionCounter, Algorithm, BoostingParameters, boost
+from streamboost.boosting.loop import Algorithm, BoostingParameters, boost
 from streamboost.boosting.training_data import TrainingData, apply_class_weight, make_training_data
 from streamboost.trees.bins import MAX_BINS
 
@@ -72,9 +72,6 @@ class CommitteeTrainer(EarlyStopping):
     class_weight
         Weights of the classes: a dictionary, with weight 1 for the other classes; ``"balanced"``
         for equal total weights of all classes; or None.
-    early_stopping, validation_fraction, n_iter_no_change, tol
-        Early stopping by the loss of a validation set; see
-        `streamboost.boosting.early_stopping`.
     random_state
         Seed or generator of all random choices; None: a different training each time.
     n_jobs
@@ -164,6 +161,9 @@ integer in [2, 255] or None, and is 1000
         # classes perfectly, all weights are equal again and the same split is chosen again.
         return getattr(self, "max_leaf_nodes", None) or max(15, 2 * n_classes)
 
+    def _check_training(self, n_rows: int, classes: np.ndarray) -> None:
+        """Raise an error if the estimator does not support `n_rows` rows of `classes` (K,)."""
+
     def train(
         self,
         X: np.ndarray,
@@ -202,6 +202,7 @@ integer in [2, 255] or None, and is 1000
             self._columns = self._columns or committee.columns
         weight = apply_class_weight(self.class_weight, y, sample_weight)
         data = make_training_data(X, y, weight, known, self._categorical_mask(X))
+        self._check_training(len(X), data.classes)
         rng = np.random.default_rng(seed)
         rounds = self.n_estimators if n_estimators is None else n_estimators
         return replace(self._boost_committee(data, rounds, rng, committee), columns=self._columns)
@@ -227,9 +228,8 @@ integer in [2, 255] or None, and is 1000
         unknown = committee is not None and len(data.classes) > len(committee.classes)
         if committee is not None and unknown and not algorithm.takes_new_classes:
             rounds, committee = committee.n_rounds + rounds, None
-        params, addition_counter = self._make_boosting_parameters(data), AdditionCounter()
-        trained = boost(algorithm, data, rounds, params, rng, committee, addition_counter, held)
-        self.n_adds_ = addition_counter.n_adds
+        params = self._make_boosting_parameters(data)
+        trained, self.n_adds_ = boost(algorithm, data, rounds, params, rng, committee, held)
         self._set_validation_score(held)
         return trained
 

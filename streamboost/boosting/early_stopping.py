@@ -56,7 +56,7 @@ class EarlyStopping:
     Parameters
     ----------
     early_stopping
-        Whether to hold out rows and stop early.
+        Whether to hold out rows and stop early; see `streamboost.boosting.early_stopping`.
     validation_fraction
         The share of each class's weight that is held out, in (0, 1).
     n_iter_no_change

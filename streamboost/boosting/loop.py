@@ -18,7 +18,6 @@ from streamboost.trees.grower import Grower
 from streamboost.trees.sums import Shard
 
 __all__ = [
-    "AdditionCounter",
     "Algorithm",
     "BoostingParameters",
     "RoundSampler",
@@ -40,13 +39,6 @@ class BoostingParameters:
     l2_regularization: float = 0.0
     weight_trimming: float = 0.0
     pruning: str | None = None
-
-
-@dataclass(slots=True)
-class AdditionCounter:
-    """Counter of a training's additions to histograms: one for each row and feature counted."""
-
-    n_adds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +172,7 @@ class Algorithm(ABC):
         return 1.0
 
     @abstractmethod
-    def initial_state(
-        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
-    ) -> Any:
+    def initial_state(self, data: TrainingData, scores: np.ndarray) -> Any:
         """Create the algorithm's state of the training rows from their `scores` float64 (n, K)."""
 
     def row_weights(self, state: Any) -> np.ndarray | None:
@@ -221,15 +211,14 @@ def boost(
     params: BoostingParameters,
     rng: np.random.Generator,
     committee: Committee | None = None,
-    addition_counter: AdditionCounter | None = None,
     held_out: ValidationSet | None = None,
-) -> Committee:
+) -> tuple[Committee, int]:
     """Train a committee of `n_estimators` rounds, or add `n_estimators` rounds to `committee`.
 
     With a validation set `held_out`, early stopping may keep fewer rounds. The committee's classes
-    must be the first of `data.classes`. The additions to histograms are counted in
-    `addition_counter`. Raises DataError if the committee is of another family, has columns that
-    `data` lacks, or has other categorical columns.
+    must be the first of `data.classes`. Returns the committee and the number of additions to
+    histograms: one for each row and feature counted. Raises DataError if `committee` is of another
+    family, has columns that `data` lacks, or has other categorical columns.
     """
     bins = data.shard.bins if data.shard is not None else None
     if bins is None:
@@ -241,7 +230,7 @@ def boost(
     learners = learners.with_new_classes(len(base))
     scores = np.tile(base, (len(data.X), 1))
     learners.add_scores(data.X, scores)
-    state = algorithm.initial_state(data, scores, rng)
+    state = algorithm.initial_state(data, scores)
     del scores
     names = ["max_leaf_nodes", "max_depth", "min_child_weight", "l2_regularization", "pruning"]
     ends = {name: getattr(params, name) for name in names}
@@ -256,9 +245,7 @@ def boost(
     if len(base) > 1:  # with one class there is nothing to learn
         sampling = RoundSampler(grow, params, rng, data.weight, held_out, data.shard)
         algorithm.train(state, sampling, n_estimators, builder)
-    if addition_counter is not None:
-        addition_counter.n_adds += grow.n_adds
-    return Committee(
+    trained = Committee(
         classes=data.classes,
         base=base,
         learners=builder.build(),
@@ -268,6 +255,7 @@ def boost(
         link=algorithm.link,
         costs=algorithm.cost_matrix(len(base)),
     )
+    return trained, grow.n_adds
 
 
 def _require_extendable_committee(

@@ -21,7 +21,7 @@ class ClassByClass(Algorithm):
     def temperature(self, n_classes):
         return 1.0
 
-    def initial_state(self, data, scores, rng):
+    def initial_state(self, data, scores):
         self.discarded = 0
         return {"y": data.y, "F": scores.copy()}
 
@@ -66,7 +66,7 @@ def run(n_estimators):
         max_features=None,
         subsample=0.7,
     )
-    committee = boost(algorithm, data, n_estimators, params, np.random.default_rng(0))
+    committee, _ = boost(algorithm, data, n_estimators, params, np.random.default_rng(0))
     return committee, algorithm
 
 

@@ -73,7 +73,7 @@ class _CDMCBoost(SimplexAlgorithm):
         rows = tree.rows
         np.add.at(weights, (up[rows].astype(int), group[y[rows]]), by_group[rows])
         slopes = np.stack([difference, -difference]) / 2
-        step = self._learning_rate * minimize_exponential_sum(weights.ravel(), slopes.ravel())
+        step = self.learning_rate * minimize_exponential_sum(weights.ravel(), slopes.ravel())
         tree.values = (step * answer[:, None] * coordinate).astype(np.float32)
         return tree
 

@@ -24,12 +24,11 @@ Step = Literal["exact", "bound"]
 _LEAST_EDGE = 1e-10  # share of the risk; a smaller edge may be a rounding error
 
 
+@dataclass(eq=False)
 class _CodewordTreeAlgorithm(SimplexAlgorithm):
     """Algorithm of GD-MCBoost and AdaBoost-Cost: each round grows a tree that predicts classes."""
 
-    def __init__(self, learning_rate: float, step: Step) -> None:
-        super().__init__(learning_rate)
-        self._step = step
+    step: Step
 
     def grow_round(self, state: SimplexState, grower: Grower) -> list[Tree]:
         """Return a list of one tree, or an empty list if the tree does not lower the risk."""
@@ -55,7 +54,7 @@ class _CodewordTreeAlgorithm(SimplexAlgorithm):
         if right - wrong <= _LEAST_EDGE * whole:
             return []
         # A vote of v adds 2 v (M-1)/M to z of the predicted class, and -2 v/M to the other z.
-        step = 2 * self._learning_rate * vote_weight(right, wrong, whole, self._step)
+        step = 2 * self.learning_rate * vote_weight(right, wrong, whole, self.step)
         values = np.full((tree.n_leaves, n_classes), -step / n_classes)
         values[np.arange(tree.n_leaves), named] += step
         tree.values = values.astype(np.float32)

@@ -114,6 +114,7 @@ def loss_bound(
     )
 
 
+@dataclass(eq=False)
 class CoupledAlgorithm(Algorithm):
     """Base class of the boosting algorithms that minimise the coupled exponential loss.
 
@@ -122,17 +123,20 @@ class CoupledAlgorithm(Algorithm):
 
     family = "rebel"
 
-    def __init__(self, learning_rate: float, smoothing: float, costs: Costs) -> None:
-        self._learning_rate = learning_rate
-        self._smoothing = smoothing
-        self._costs = costs
-        self.link: Link = "costs" if costs.minimizes_expected_cost else "sigmoid"
+    learning_rate: float
+    smoothing: float
+    costs: Costs
+
+    @property
+    def link(self) -> Link:  # type: ignore[override]
+        """Conversion of scores to probabilities; see `Committee`."""
+        return "costs" if self.costs.minimizes_expected_cost else "sigmoid"
 
     def cost_matrix(self, n_classes: int) -> np.ndarray:
         """Return the cost matrix (K, K) if predictions need one, else an empty array."""
         return (
-            self._costs.validated_matrix(n_classes)
-            if self._costs.minimizes_expected_cost
+            self.costs.validated_matrix(n_classes)
+            if self.costs.minimizes_expected_cost
             else NO_COSTS
         )
 
@@ -141,25 +145,23 @@ class CoupledAlgorithm(Algorithm):
         if committee is not None:
             return committee.base
         mass = np.bincount(data.y, weights=data.weight, minlength=len(data.classes))
-        plus, minus = (mass @ c for c in self._costs.subcosts(len(data.classes)))
+        plus, minus = (mass @ c for c in self.costs.subcosts(len(data.classes)))
         return self._optimal_coefficients(plus + minus, plus - minus)
 
     def temperature(self, n_classes: int) -> float:
         """Return the temperature 1/2: sigmoid(2 H) is a class's probability against all others."""
         return 0.5
 
-    def initial_state(
-        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
-    ) -> CoupledState:
+    def initial_state(self, data: TrainingData, scores: np.ndarray) -> CoupledState:
         """Create the state of the training rows from their `scores` (n, K)."""
-        return CoupledState.from_rows(data, scores, *self._costs.subcosts(len(data.classes)))
+        return CoupledState.from_rows(data, scores, *self.costs.subcosts(len(data.classes)))
 
     def _optimal_coefficients(
         self, weight_sum: np.ndarray, weight_difference: np.ndarray
     ) -> np.ndarray:
         """Return `optimal_coefficients`; `smoothing` is a share of the mean of `weight_sum`."""
         return optimal_coefficients(
-            weight_sum, weight_difference, self._smoothing * float(weight_sum.mean())
+            weight_sum, weight_difference, self.smoothing * float(weight_sum.mean())
         )
 
 

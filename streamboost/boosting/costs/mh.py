@@ -39,7 +39,7 @@ class _AdaBoostMH(CoupledTreeAlgorithm):
         values = optimal_coefficients(total, difference, extra)
         if not loss_bound(total, difference, values) < (1 - LEAST_GAIN) * total.sum():
             return []
-        tree.values = (self._learning_rate * values).astype(np.float32)
+        tree.values = (self.learning_rate * values).astype(np.float32)
         return [tree]
 
 

@@ -33,6 +33,7 @@ from streamboost.trees.tree import Tree
 __all__ = ["RebelClassifier"]
 
 
+@dataclass(eq=False)
 class _SignTreeAlgorithm(CoupledTreeAlgorithm):
     """Algorithm of REBEL: each round grows a tree of leaf values ±1, layer by layer (section 4.4).
 
@@ -45,11 +46,7 @@ class _SignTreeAlgorithm(CoupledTreeAlgorithm):
     tree, so that no layer raises the loss. If no split lowers the loss, the tree has one leaf.
     """
 
-    def __init__(
-        self, learning_rate: float, smoothing: float, costs: Costs, max_depth: int
-    ) -> None:
-        super().__init__(learning_rate, smoothing, costs)
-        self._max_depth = max_depth
+    max_depth: int
 
     def grow_round(self, state: CoupledState, grower: Grower) -> list[Tree]:
         """Return a list of one tree, or an empty list if no tree lowers the loss."""
@@ -61,7 +58,7 @@ class _SignTreeAlgorithm(CoupledTreeAlgorithm):
         sums = tree.leaf_sums(pull)
         sign = np.array([1.0, -1.0])[: tree.n_leaves]
         a = self._optimal_coefficients(total, sign @ sums)
-        for _ in range(1, self._max_depth):
+        for _ in range(1, self.max_depth):
             gain = -(pull @ np.sinh(a))
             by_sign = np.stack([gain, -gain], axis=1)
             deeper = add_layer(grower, tree, vector_histogram_input(ERROR, by_sign, unit=unit))
@@ -72,7 +69,7 @@ class _SignTreeAlgorithm(CoupledTreeAlgorithm):
             a = self._optimal_coefficients(total, sign @ sums)
         if not loss_bound(total, sign @ sums, a) < (1 - LEAST_GAIN) * total.sum():
             return []
-        tree.values = (self._learning_rate * sign[:, None] * a).astype(np.float32)
+        tree.values = (self.learning_rate * sign[:, None] * a).astype(np.float32)
         return [tree]
 
 

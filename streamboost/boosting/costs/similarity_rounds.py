@@ -14,7 +14,6 @@ from streamboost.boosting.costs.coupled_loss import (
     loss_bound,
     optimal_coefficients,
 )
-from streamboost.boosting.costs.subcosts import Costs
 from streamboost.boosting.similarities import (
     CoordinateSystem,
     SimilarityEnsemble,
@@ -47,6 +46,7 @@ class _DistinctRowState(CoupledState):
     points: np.ndarray
 
 
+@dataclass(eq=False)
 class SimilarityAlgorithm(CoupledAlgorithm):
     """Algorithm of REBEL whose weak learners are localized similarities.
 
@@ -61,18 +61,8 @@ class SimilarityAlgorithm(CoupledAlgorithm):
 
     family = "rebel similarity"
 
-    def __init__(
-        self,
-        learning_rate: float,
-        smoothing: float,
-        costs: Costs,
-        *,
-        refinements: int,
-        standardize: bool,
-    ) -> None:
-        super().__init__(learning_rate, smoothing, costs)
-        self._refinements = refinements
-        self._standardize = standardize
+    refinements: int
+    standardize: bool
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return the constant scores of least loss (K,), or the base scores of `committee`.
@@ -82,7 +72,7 @@ class SimilarityAlgorithm(CoupledAlgorithm):
         """
         if committee is None:
             self._coordinates = CoordinateSystem.fit(
-                data.X, data.weight, standardize=self._standardize
+                data.X, data.weight, standardize=self.standardize
             )
         else:  # the committee's points keep the coordinates of the first training
             assert isinstance(committee.learners, SimilarityEnsemble)
@@ -98,9 +88,7 @@ class SimilarityAlgorithm(CoupledAlgorithm):
         """Return an ensemble without similarities, in the coordinates set by `base_scores`."""
         return SimilarityEnsemble.empty(self._coordinates, len(data.classes))
 
-    def initial_state(
-        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
-    ) -> _DistinctRowState:
+    def initial_state(self, data: TrainingData, scores: np.ndarray) -> _DistinctRowState:
         """Create the state of the distinct points from the `scores` (n, K) of the rows."""
         points, first, place = np.unique(
             self._coordinates(data.X), axis=0, return_index=True, return_inverse=True
@@ -109,7 +97,7 @@ class SimilarityAlgorithm(CoupledAlgorithm):
         class_weight = np.zeros((len(points), K))
         np.add.at(class_weight, (place.ravel(), data.y), data.weight)
         with np.errstate(divide="ignore"):
-            log_plus, log_minus = (np.log(class_weight @ c) for c in self._costs.subcosts(K))
+            log_plus, log_minus = (np.log(class_weight @ c) for c in self.costs.subcosts(K))
         return _DistinctRowState(
             scores[first], log_plus, log_minus, float(data.weight.sum()), points
         )
@@ -118,13 +106,13 @@ class SimilarityAlgorithm(CoupledAlgorithm):
         """Return a list of one similarity, or an empty list if no similarity lowers the loss."""
         plus, minus = state.weights()
         search = _SimilaritySearch(state.points, plus - minus, plus + minus)
-        extra = self._smoothing * float(search.total.mean())
-        best = search.best_candidate(by_newton=self._refinements > 0, smoothing=extra)
+        extra = self.smoothing * float(search.total.mean())
+        best = search.best_candidate(by_newton=self.refinements > 0, smoothing=extra)
         a = optimal_coefficients(search.total, best.slope, extra)
-        a, loss = refine_coefficients(plus, minus, best.values, a, self._refinements)
+        a, loss = refine_coefficients(plus, minus, best.values, a, self.refinements)
         if not loss < (1 - LEAST_GAIN) * search.total.sum():
             return []
-        a *= self._learning_rate
+        a *= self.learning_rate
         return [SimilarityLearner(state.points[best.points], best.reach, best.values, a)]
 
     def update_state(self, state: _DistinctRowState, trees: Sequence[SimilarityLearner]) -> None:

@@ -71,21 +71,19 @@ class SimplexState:
         return np.asarray(np.exp(log_e - log_e.max()))
 
 
+@dataclass(eq=False)
 class SimplexAlgorithm(Algorithm):
     """Base class of the boosting algorithms that minimise the margin risk on simplex codewords."""
 
     family = "simplex"
 
-    def __init__(self, learning_rate: float) -> None:
-        self._learning_rate = learning_rate
+    learning_rate: float
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return zeros (K,), or the base scores of the committee."""
         return np.zeros(len(data.classes)) if committee is None else committee.base
 
-    def initial_state(
-        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
-    ) -> SimplexState:
+    def initial_state(self, data: TrainingData, scores: np.ndarray) -> SimplexState:
         """Create the state of the training rows from their `scores` (n, K)."""
         return SimplexState(data.y, data.weight, scores.copy())
 

@@ -26,17 +26,16 @@ Base = Literal["worst", "search"]
 _TIE = 1e-9  # relative tolerance of ties between losses; the first class wins a tie
 
 
+@dataclass(eq=False)
 class _ABCLogitBoost(TreePerClassAlgorithm):
     """Algorithm of ABC-LogitBoost: each round grows K-1 trees, one per class but the base class."""
 
-    def __init__(self, learning_rate: float, l2_regularization: float, base: Base) -> None:
-        super().__init__(learning_rate, l2_regularization)
-        self._base = base
+    base: Base
 
     def grow_round(self, state: SoftmaxState, grower: Grower) -> list[Tree]:
         """Return one tree for each class but the base class of the round."""
         K = state.scores.shape[1]
-        if self._base == "search":
+        if self.base == "search":
             # The trees of the pairs (a, b) and (b, a) are equal, so that each is grown once.
             of_pair = {
                 pair: self._grow_tree_of_class_pair(state, grower, *pair)

@@ -1,5 +1,6 @@
 """AOSO-LogitBoost: adaptive one-versus-one (Sun, Reid and Zhou, 2014)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,15 +33,12 @@ _LEAVES_OF_PAIRS = {
 }
 
 
+@dataclass(eq=False)
 class _AOSOLogitBoost(SoftmaxAlgorithm):
     """Algorithm of AOSO-LogitBoost: one tree per round, with a class pair for each node."""
 
-    def __init__(
-        self, learning_rate: float, l2_regularization: float, leaf: Leaf, choice: PairChoice
-    ) -> None:
-        super().__init__(learning_rate, l2_regularization)
-        self._leaf = _LEAVES_OF_PAIRS[choice] if leaf == "pair" else _LEAVES[leaf]
-        self._by_gain = choice == "gain"
+    leaf_kernel: Callable[..., None]
+    by_gain: bool
 
     def grow_round(self, state: SoftmaxState, grower: Grower) -> list[Tree]:
         """Return one tree whose nodes each fit the pair of classes with the largest gain."""
@@ -48,11 +46,11 @@ class _AOSOLogitBoost(SoftmaxAlgorithm):
 
         def histogram_input_of_node(rows: np.ndarray) -> tuple[HistogramInput, float]:
             args = state.probabilities, state.y, state.weight, rows, buffer
-            return class_pair_histogram_input(*args, self._by_gain)
+            return class_pair_histogram_input(*args, self.by_gain)
 
         tree = grow_with_node_histogram_inputs(grower, histogram_input_of_node)
-        values = leaf_values(self._leaf, state, tree, self._l2)
-        tree.values = (self._learning_rate * values).astype(np.float32)
+        values = leaf_values(self.leaf_kernel, state, tree, self.l2_regularization)
+        tree.values = (self.learning_rate * values).astype(np.float32)
         return trees_if_improved([tree], grower)
 
 
@@ -120,6 +118,6 @@ class AOSOLogitBoostClassifier(NewtonTreesClassifier):
     pair_choice: PairChoice = "gain"
 
     def _create_algorithm(self) -> Algorithm:
-        return _AOSOLogitBoost(
-            self.learning_rate, self.l2_regularization, self.leaf, self.pair_choice
-        )
+        kernel = _LEAVES_OF_PAIRS[self.pair_choice] if self.leaf == "pair" else _LEAVES[self.leaf]
+        by_gain = self.pair_choice == "gain"
+        return _AOSOLogitBoost(self.learning_rate, self.l2_regularization, kernel, by_gain)

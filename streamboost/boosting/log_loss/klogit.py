@@ -45,15 +45,15 @@ class _KLogitState(RowState):
         return np.asarray(np.hstack([gradient, p]) * self.weight[:, None])
 
 
+@dataclass(eq=False)
 class _KLogitBoost(Algorithm):
     """Algorithm of K-LogitBoost: one tree per round, whose leaves have a value for each class."""
 
     family = "k-logit"  # this loss changes if a constant is added to all scores, unlike softmax
     takes_new_classes = True
 
-    def __init__(self, learning_rate: float, l2_regularization: float) -> None:
-        self._learning_rate = learning_rate
-        self._l2 = l2_regularization
+    learning_rate: float
+    l2_regularization: float
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return 1 + log of the class shares (K,); classes of `committee` keep their scores."""
@@ -61,9 +61,7 @@ class _KLogitBoost(Algorithm):
         known = 0 if committee is None else len(committee.classes)
         return b if committee is None else np.concatenate([committee.base, b[known:]])
 
-    def initial_state(
-        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
-    ) -> _KLogitState:
+    def initial_state(self, data: TrainingData, scores: np.ndarray) -> _KLogitState:
         """Return the state of all rows at `scores` (n, K)."""
         F = scores.astype(np.float32)
         return _KLogitState(
@@ -73,8 +71,10 @@ class _KLogitBoost(Algorithm):
     def grow_round(self, state: _KLogitState, grower: Grower) -> list[Tree]:
         """Return one tree, whose leaves have a separate Newton step for each class."""
         tree = grower(vector_histogram_input(NEWTON_SUMS, state.derivatives()))
-        values = leaf_values(kernels.leaf_steps_independent, state, tree, self._l2, _CLAMP)
-        tree.values = (self._learning_rate * values).astype(np.float32)
+        values = leaf_values(
+            kernels.leaf_steps_independent, state, tree, self.l2_regularization, _CLAMP
+        )
+        tree.values = (self.learning_rate * values).astype(np.float32)
         return trees_if_improved([tree], grower)
 
     def update_state(self, state: _KLogitState, trees: Sequence[Tree]) -> None:

@@ -40,8 +40,10 @@ class TreePerClassAlgorithm(SoftmaxAlgorithm):
         tree = grower(gradient_histogram_input(gradient, hessian, state.weight, sum_g, sum_h))
         step = np.empty(tree.n_leaves)
         ends = tree.start, tree.stop
-        kernels.leaf_steps(gradient, hessian, state.weight, tree.rows, *ends, self._l2, CLAMP, step)
-        tree.values = (self._learning_rate * np.outer(step, direction)).astype(np.float32)
+        kernels.leaf_steps(
+            gradient, hessian, state.weight, tree.rows, *ends, self.l2_regularization, CLAMP, step
+        )
+        tree.values = (self.learning_rate * np.outer(step, direction)).astype(np.float32)
         return tree
 
 

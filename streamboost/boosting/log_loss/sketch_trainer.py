@@ -58,16 +58,13 @@ _ROWS_A_THREAD = 100_000
 synchronizations."""
 
 
+@dataclass(eq=False)
 class _SketchLogitBoost(SoftmaxAlgorithm):
     """Algorithm of SketchLogitBoost: each round grows a Newton tree along one random K-vector."""
 
-    def __init__(self, learning_rate: float, l2_regularization: float, n_jobs: int) -> None:
-        super().__init__(learning_rate, l2_regularization)
-        self._n_jobs = n_jobs
+    n_jobs: int
 
-    def initial_state(
-        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
-    ) -> Any:
+    def initial_state(self, data: TrainingData, scores: np.ndarray) -> Any:
         """Create the state of the rows: probabilities, and weights as integers."""
         P = scores.astype(np.float32)
         softmax(P, P)
@@ -112,8 +109,8 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         Else it uses up to `n_jobs` threads if there are enough rows.
         """
         n, binned, shard = len(rows.y), sampling.grow.binned, sampling.shard
-        n_threads = min(self._n_jobs, n // _ROWS_A_THREAD)
-        given = params, self._learning_rate, CLAMP
+        n_threads = min(self.n_jobs, n // _ROWS_A_THREAD)
+        given = params, self.learning_rate, CLAMP
         if shard is not None:
             rounds = ShardTrainer(rows, binned, *given, shard.all_reduce)
             yield rounds
@@ -149,7 +146,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
             rows, grower, draws.features, most, int(params["channels"][0])
         )
         grower.n_adds += boost_rounds(
-            grower.binned, rows, draws, params, self._learning_rate, CLAMP, work, grown
+            grower.binned, rows, draws, params, self.learning_rate, CLAMP, work, grown
         )
         n_nodes = int(grown.sizes.sum())
         n_leaves = (n_nodes + n) // 2  # each tree has one more than it has inner nodes

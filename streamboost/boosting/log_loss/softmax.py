@@ -63,23 +63,21 @@ class SoftmaxState(RowState):
             kernels.softmax(*args)
 
 
+@dataclass(eq=False)
 class SoftmaxAlgorithm(Algorithm):
     """Base class of the boosting algorithms that minimise the log loss of a softmax."""
 
     family = "softmax"
     takes_new_classes = True
 
-    def __init__(self, learning_rate: float, l2_regularization: float) -> None:
-        self._learning_rate = learning_rate
-        self._l2 = l2_regularization
+    learning_rate: float
+    l2_regularization: float
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return the base scores (K,): log class shares less mean; see `softmax_base_scores`."""
         return softmax_base_scores(data, committee)
 
-    def initial_state(
-        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
-    ) -> SoftmaxState:
+    def initial_state(self, data: TrainingData, scores: np.ndarray) -> SoftmaxState:
         """Create the state of the training rows from their `scores` (n, K)."""
         F = scores.astype(np.float32)
         P = np.empty_like(F)

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.special import digamma
 
-from streamboost.boosting.committee import Committee
 from streamboost.boosting.constraints import (
     ARRAY_LIKE,
     DICTIONARY,
@@ -17,7 +16,6 @@ from streamboost.boosting.constraints import (
     one_of,
 )
 from streamboost.boosting.loop import Algorithm
-from streamboost.boosting.reweighting.row_weights import Criterion
 from streamboost.boosting.reweighting.voting_trees import (
     VoteState,
     VotingClassifier,
@@ -31,56 +29,46 @@ __all__ = ["AdaBoostAClassifier", "log_geometric_weights", "log_zipf_weights"]
 InitialDistribution = Literal["uniform", "geometric", "zipf"] | Any
 
 
+@dataclass(eq=False)
 class _AdaBoostAAlgorithm(VotingTreeAlgorithm):
     """Algorithm of AdaBoost.A (Duarte and Milidiú, 2007), with weights and costs of rows.
 
     Trees are grown with the row weights, and their errors are measured with the row costs.
     """
 
-    def __init__(
-        self,
-        learning_rate: float,
-        criterion: Criterion,
-        distribution: InitialDistribution,
-        half_life: float | None,
-        cost: Any,
-    ) -> None:
-        super().__init__(learning_rate, criterion)
-        self._distribution = distribution
-        self._half_life = half_life
-        self._cost = cost
+    distribution: InitialDistribution = "uniform"
+    half_life: float | None = None
+    cost: Any = None
 
-    def initial_state(
-        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
-    ) -> VoteState:
+    def initial_state(self, data: TrainingData, scores: np.ndarray) -> VoteState:
         """Return the state of all rows, with the logarithms of their initial weights and costs."""
-        state = super().initial_state(data, scores, rng)
+        state = super().initial_state(data, scores)
         state.log_growing_weights = self._log_initial_weight_of_each_row(data)
         state.log_error_weights = (
             _log_of_row_weights("cost", self._cost_of_each_row(data))
-            if self._cost is not None
+            if self.cost is not None
             else None
         )
         return state
 
     def _log_initial_weight_of_each_row(self, data: TrainingData) -> np.ndarray | None:
-        if not isinstance(self._distribution, str):
+        if not isinstance(self.distribution, str):
             return _log_of_row_weights(
-                "initial_distribution", _values_of_training_rows(self._distribution, data)
+                "initial_distribution", _values_of_training_rows(self.distribution, data)
             )
-        if self._distribution == "uniform":
+        if self.distribution == "uniform":
             return None
         age = np.cumsum(data.weight) - data.weight
-        if self._distribution == "zipf":
+        if self.distribution == "zipf":
             return log_zipf_weights(age, data.weight)
-        return log_geometric_weights(age, data.weight, self._half_life or data.weight.sum() / 4)
+        return log_geometric_weights(age, data.weight, self.half_life or data.weight.sum() / 4)
 
     def _cost_of_each_row(self, data: TrainingData) -> np.ndarray:
-        if isinstance(self._cost, Mapping):
-            named = {str(label): float(cost) for label, cost in self._cost.items()}
+        if isinstance(self.cost, Mapping):
+            named = {str(label): float(cost) for label, cost in self.cost.items()}
             by_class = np.array([named.get(str(label), 1.0) for label in data.classes.tolist()])
             return np.asarray(by_class[data.y])
-        return _values_of_training_rows(self._cost, data)
+        return _values_of_training_rows(self.cost, data)
 
 
 def log_geometric_weights(age: np.ndarray, n_records: np.ndarray, half_life: float) -> np.ndarray:
@@ -197,29 +185,20 @@ class AdaBoostAClassifier(VotingClassifier):
 
     def _create_algorithm(self) -> Algorithm:
         return _AdaBoostAAlgorithm(
-            self.learning_rate, self.criterion, self.initial_distribution, self.half_life, self.cost
+            self.learning_rate,
+            self.criterion,
+            distribution=self.initial_distribution,
+            half_life=self.half_life,
+            cost=self.cost,
         )
 
-    def _train(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        sample_weight: np.ndarray | None = None,
-        *,
-        seed: int,
-        committee: Committee | None = None,
-        n_estimators: int | None = None,
-    ) -> Committee:
-        """Validate the row weights and costs, train a committee and return it."""
+    def _check_training(self, n_rows: int, classes: np.ndarray) -> None:
         if not isinstance(self.initial_distribution, str):
-            _require_valid_row_values("initial_distribution", self.initial_distribution, len(X))
+            _require_valid_row_values("initial_distribution", self.initial_distribution, n_rows)
         if isinstance(self.cost, Mapping):
             _require_valid_row_values("cost", list(self.cost.values()), len(self.cost))
         elif self.cost is not None:
-            _require_valid_row_values("cost", self.cost, len(X))
-        return super()._train(
-            X, y, sample_weight, seed=seed, committee=committee, n_estimators=n_estimators
-        )
+            _require_valid_row_values("cost", self.cost, n_rows)
 
 
 def _require_valid_row_values(name: str, values: Any, n_rows: int) -> None:

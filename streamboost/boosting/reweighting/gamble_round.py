@@ -1,6 +1,7 @@
 """GAMBLE algorithm: a weighted tree per round, and the update of the weights (Huang, 2009)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from streamboost.trees.tree import Tree
 __all__ = ["GambleAlgorithm"]
 
 
+@dataclass(eq=False)
 class GambleAlgorithm(Algorithm):
     """Algorithm of GAMBLE (Gentle Adaptive Multiclass Boosting Learning; Huang, 2009).
 
@@ -35,17 +37,10 @@ class GambleAlgorithm(Algorithm):
 
     family = "gamble"
 
-    def __init__(
-        self,
-        learning_rate: float,
-        step: Step | None,
-        criterion: Criterion = "gini",
-        weight_floor: float = LEAST_WEIGHT,
-    ) -> None:
-        self._learning_rate = learning_rate
-        self._step = step
-        self._kind = CRITERIA[criterion]
-        self._weight_floor = weight_floor
+    learning_rate: float
+    step: Step | None
+    criterion: Criterion = "gini"
+    weight_floor: float = LEAST_WEIGHT
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return the initial class scores (K,), or the base scores of the committee."""
@@ -55,9 +50,7 @@ class GambleAlgorithm(Algorithm):
         """Return the temperature K - 1: the class probabilities are softmax(scores / (K - 1))."""
         return float(max(n_classes - 1, 1))
 
-    def initial_state(
-        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
-    ) -> ExponentialState:
+    def initial_state(self, data: TrainingData, scores: np.ndarray) -> ExponentialState:
         """Create the state of the training rows from their `scores` (n, K)."""
         K = len(data.classes)
         own = scores[np.arange(len(data.y)), data.y] / self.temperature(K)
@@ -66,14 +59,16 @@ class GambleAlgorithm(Algorithm):
     def row_weights(self, state: ExponentialState) -> np.ndarray:
         """Return the weight of one record of each row, float64 (n,)."""
         weight = state.record_weights()
-        return np.maximum(weight, self._weight_floor) if len(state.present) > 2 else weight
+        return np.maximum(weight, self.weight_floor) if len(state.present) > 2 else weight
 
     def grow_round(self, state: ExponentialState, grower: Grower) -> list[Tree]:
         """Grow the tree of a round; return an empty list if all rows have one class."""
         K, present = state.n_classes, state.present
         if len(present) < 2:
             return []
-        histogram_input = state.tree_histogram_input(self.row_weights(state), self._kind)
+        histogram_input = state.tree_histogram_input(
+            self.row_weights(state), CRITERIA[self.criterion]
+        )
         tree = grower(histogram_input)
         leaf = tree.leaf_indices(len(state.y))
         mass = class_weights_of_leaves(leaf, state.y, histogram_input.values, (tree.n_leaves, K))[
@@ -81,9 +76,9 @@ class GambleAlgorithm(Algorithm):
         ]
         records = np.bincount(leaf, weights=state.n_records, minlength=tree.n_leaves)
         # The step is that of a problem with only the present classes, in this committee's units.
-        unit = self._learning_rate * self.temperature(K) / (len(present) - 1)
+        unit = self.learning_rate * self.temperature(K) / (len(present) - 1)
         tree.values = np.zeros((tree.n_leaves, K), dtype=np.float32)
-        tree.values[:, present] = unit * leaf_step(mass, records, self._step)
+        tree.values[:, present] = unit * leaf_step(mass, records, self.step)
         return [tree]
 
     def update_state(self, state: ExponentialState, trees: Sequence[Tree]) -> None:

@@ -3,11 +3,9 @@
 import numpy as np
 from sklearn.utils import Tags
 
-from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.reweighting.gamble_round import GambleAlgorithm
 from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
-from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import DataError
 
 __all__ = ["GentleAdaBoostClassifier"]
@@ -58,19 +56,12 @@ class GentleAdaBoostClassifier(ClassWeightClassifier):
     def _create_algorithm(self) -> Algorithm:
         return GambleAlgorithm(self.learning_rate, "scaled")
 
-    def _boost_committee(
-        self,
-        data: TrainingData,
-        rounds: int,
-        rng: np.random.Generator,
-        committee: Committee | None,
-    ) -> Committee:
-        if len(data.classes) > 2:
+    def _check_training(self, n_rows: int, classes: np.ndarray) -> None:
+        if len(classes) > 2:
             raise DataError(
-                f"Only binary classification is supported. There are {len(data.classes)} classes, "
-                f"among them {data.classes[2]!r}: use GambleClassifier, the extension to several"
+                f"Only binary classification is supported. There are {len(classes)} classes, "
+                f"among them {classes[2]!r}: use GambleClassifier, the extension to several"
             )
-        return super()._boost_committee(data, rounds, rng, committee)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

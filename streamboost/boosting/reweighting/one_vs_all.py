@@ -31,34 +31,34 @@ class _OneVsAllState:
     last_classes: list[int] = field(default_factory=list)
 
 
+@dataclass(eq=False)
 class _OneVsAll(Algorithm):
-    """Algorithm that grows one binary tree for each class, against all others, in each round."""
+    """Algorithm that grows one binary tree for each class, against all others, in each round.
+
+    In `booster`, the score of the second class is half the log odds.
+    """
 
     family = "one against all"
     link = "sigmoid"
 
-    def __init__(self, booster: VotingTreeAlgorithm | GambleAlgorithm) -> None:
-        """Wrap a binary `booster`, whose score of the second class is half the log odds."""
-        self._booster = booster
+    booster: VotingTreeAlgorithm | GambleAlgorithm
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return the base scores (K,) of the binary booster."""
-        return self._booster.base_scores(data, committee)
+        return self.booster.base_scores(data, committee)
 
     def temperature(self, n_classes: int) -> float:
         """Return the temperature 1/2, as a score is half the log odds."""
         return 0.5
 
-    def initial_state(
-        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
-    ) -> _OneVsAllState:
+    def initial_state(self, data: TrainingData, scores: np.ndarray) -> _OneVsAllState:
         """Return one binary problem for each class; two classes are one problem."""
         K = len(data.classes)
         problems = {}
         for k in [1] if K == 2 else range(K):  # two classes are one binary problem
             own = replace(data, y=(data.y == k).astype(np.uint32), classes=np.arange(2))
             f = scores[:, [k]] * [-1.0, 1.0]
-            problems[k] = self._booster.initial_state(own, f, rng)
+            problems[k] = self.booster.initial_state(own, f)
         return _OneVsAllState(K, problems)
 
     def row_weights(self, state: _OneVsAllState) -> np.ndarray | None:
@@ -70,7 +70,7 @@ class _OneVsAll(Algorithm):
         total = None
         for problem in state.problems.values():
             if not problem.ended and len(problem.present) == 2:
-                weight = self._booster.row_weights(problem)
+                weight = self.booster.row_weights(problem)
                 share = weight / (weight * problem.n_records).sum()
                 total = share if total is None else total + share
         return total
@@ -80,7 +80,7 @@ class _OneVsAll(Algorithm):
         trees: list[Tree] = []
         state.last_classes = []
         for k, problem in state.problems.items():
-            for tree in self._booster.grow_round(problem, grower):
+            for tree in self.booster.grow_round(problem, grower):
                 if state.n_classes > 2:
                     values = np.zeros((tree.n_leaves, state.n_classes), dtype=np.float32)
                     values[:, k] = tree.values[:, 1]

@@ -52,34 +52,27 @@ class VoteState(ExponentialState):
         return float(cost[predictions != self.y].sum()) / total if total > 0 else 1.0
 
 
+@dataclass(eq=False)
 class VotingTreeAlgorithm(Algorithm):
     """Algorithm of AdaBoost: trees whose leaves vote for the class of the largest weight.
 
-    The vote is ln((1 - err) / err), for SAMME plus ln(K - 1). With two classes, SAMME and
-    AdaBoost.M1 are equal, and the scores are AdaBoost's f for the second class and -f for the
-    first. The scores are the votes less their mean, so that classes without rows keep their scores.
+    The vote is ln((1 - err) / err), plus ln(K - 1) if `is_samme`. A tree must have an error rate
+    below 1 - 1/K for SAMME, and below 1/2 for AdaBoost.M1. With two classes, SAMME and AdaBoost.M1
+    are equal, and the scores are AdaBoost's f for the second class and -f for the first. The scores
+    are the votes less their mean, so that classes without rows keep their scores.
     """
 
     family = "votes"
 
-    def __init__(
-        self, learning_rate: float, criterion: Criterion = "gini", *, is_samme: bool = True
-    ) -> None:
-        """Set the parameters; `is_samme` selects SAMME's vote, else AdaBoost.M1's.
-
-        A tree must have an error rate below 1 - 1/K for SAMME, and below 1/2 for AdaBoost.M1.
-        """
-        self._learning_rate = learning_rate
-        self._kind = CRITERIA[criterion]
-        self._is_samme = is_samme
+    learning_rate: float
+    criterion: Criterion
+    is_samme: bool = True
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return the initial scores (K,), or the base scores of the committee."""
         return data.initial_voting_scores() if committee is None else committee.base
 
-    def initial_state(
-        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
-    ) -> VoteState:
+    def initial_state(self, data: TrainingData, scores: np.ndarray) -> VoteState:
         """Create the state of the training rows from their `scores` (n, K)."""
         own = scores[np.arange(len(data.y)), data.y]
         return VoteState(
@@ -96,7 +89,7 @@ class VotingTreeAlgorithm(Algorithm):
         if state.ended or n_present < 2:
             return []
         guess = 1.0 - 1.0 / n_present
-        chance = guess if self._is_samme else 0.5
+        chance = guess if self.is_samme else 0.5
         tree, answer, wrong = self._grow_tree_with_error_rate(
             state, grower, state.log_growing_weights
         )
@@ -108,7 +101,7 @@ class VotingTreeAlgorithm(Algorithm):
                 )
         if wrong < chance - _LEVEL:
             error = max(wrong, _PERFECT)
-            vote = self._learning_rate * np.log((1 - error) / error * chance / (1 - chance))
+            vote = self.learning_rate * np.log((1 - error) / error * chance / (1 - chance))
             state.ended = wrong <= _PERFECT
         elif state.is_before_first_tree and wrong < guess - _LEVEL:
             vote, state.ended = 1.0, True  # a committee of this tree alone
@@ -125,7 +118,7 @@ class VotingTreeAlgorithm(Algorithm):
     ) -> tuple[Tree, np.ndarray, float]:
         """Return a grown tree, the class that each leaf predicts, and the tree's error rate."""
         histogram_input = state.tree_histogram_input(
-            state.record_weights(log_initial_weights), self._kind
+            state.record_weights(log_initial_weights), CRITERIA[self.criterion]
         )
         tree = grower(histogram_input)
         leaf = tree.leaf_indices(len(state.y))
