@@ -12,8 +12,6 @@ from streamboost.kernels.traverse import FOREST_NODE, add_scores_with_early_exit
 from streamboost.storage import Arrays, pack_json, unpack_json
 from streamboost.trees.forest import Forest
 
-__all__ = ["Cascade"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cascade:

@@ -20,8 +20,6 @@ import numpy as np
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.trees.categories import LARGEST
 
-__all__ = ["categorical_mask", "check_categories", "validated_categorical_mask"]
-
 
 def validated_categorical_mask(
     X: np.ndarray,

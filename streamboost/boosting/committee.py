@@ -17,8 +17,6 @@ from streamboost.storage import Arrays, pack_json, read_arrays, unpack_json, wri
 from streamboost.trees.explained import feature_importances, shap_values
 from streamboost.trees.forest import Forest
 
-__all__ = ["COLUMNS", "Committee", "Model", "WeakLearners"]
-
 COLUMNS = "streamboost.columns"
 """Metadata key of an exported file; the value is `FrameColumns.to_json` of the training frame."""
 

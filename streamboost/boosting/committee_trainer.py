@@ -31,8 +31,6 @@ from streamboost.boosting.loop import Algorithm, BoostingParameters, boost
 from streamboost.boosting.training_data import TrainingData, apply_class_weight, make_training_data
 from streamboost.trees.bins import MAX_BINS
 
-__all__ = ["CommitteeTrainer"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CommitteeTrainer(EarlyStopping):

@@ -3,11 +3,9 @@
 import numpy as np
 
 from streamboost.boosting.committee import Committee
-from streamboost.kernels.jit import watch_compilations
+from streamboost.kernels.jit import watch_compilations as watch_compilations
 from streamboost.kernels.traverse import FOREST_NODE
 from streamboost.trees.forest import Forest
-
-__all__ = ["stump_committee", "watch_compilations"]
 
 
 def stump_committee(n_features: int, n_classes: int) -> Committee:

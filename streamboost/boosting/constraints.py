@@ -16,20 +16,6 @@ import numpy as np
 
 from streamboost.errors import ConfigurationError
 
-__all__ = [
-    "ARRAY_LIKE",
-    "BOOLEAN",
-    "DICTIONARY",
-    "NONE",
-    "RANDOM_STATE",
-    "Constraint",
-    "check_parameters",
-    "integer_in",
-    "number_in",
-    "object_with_methods",
-    "one_of",
-]
-
 
 class Constraint(NamedTuple):
     """Valid values of a parameter: a description for error messages, and a test of a value."""

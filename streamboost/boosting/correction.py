@@ -12,14 +12,6 @@ from streamboost.boosting.links import NO_COSTS, class_probabilities
 from streamboost.kernels.stumps import boost_correction_stumps
 from streamboost.kernels.traverse import FOREST_NODE, add_scores
 
-__all__ = [
-    "CorrectedCommittee",
-    "CorrectionStumps",
-    "initial_scores_of_new_classes",
-    "supports_residual_correction",
-    "train_correction_stumps",
-]
-
 RATE = 0.8
 L2 = 1.0
 """Learning rate of the stumps, and L2 penalty on their leaf values.

@@ -4,8 +4,6 @@ import inspect
 import re
 from itertools import chain
 
-__all__ = ["docstring_with_inherited_entries"]
-
 _SECTIONS = re.compile(r"\n\n(?=\w+\n-+\n)")
 _ENTRY = re.compile(r"^(\w+(?:, \w+)*)\n(?!-)((?:(?: {4}.*)?(?:\n|\Z))+)", re.MULTILINE)
 

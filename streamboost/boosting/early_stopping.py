@@ -38,14 +38,6 @@ from streamboost.boosting.similarities import SimilarityEnsembleBuilder
 from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.forest import ForestBuilder
 
-__all__ = [
-    "EarlyStopping",
-    "EarlyStoppingBuilder",
-    "LearnersBuilder",
-    "ValidationSet",
-    "validation_row_mask",
-]
-
 _EXACT = 1e-9  # absolute accuracy of a loss, far below any reasonable `tol`
 
 

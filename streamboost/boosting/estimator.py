@@ -21,8 +21,6 @@ from streamboost.boosting.training_data import check_class_weight, warn_of_missi
 from streamboost.boosting.validation import validate_features, validate_training_rows
 from streamboost.trees.forest import Forest
 
-__all__ = ["BoostingClassifier", "Pruning"]
-
 Pruning = Literal["quick"]
 
 

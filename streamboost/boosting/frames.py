@@ -15,8 +15,6 @@ from narwhals.stable.v2.dependencies import is_into_dataframe, is_into_series, i
 from streamboost.boosting.categorical import categorical_mask
 from streamboost.errors import DataError, ModelFileError
 
-__all__ = ["FrameColumns", "to_narwhals_frame", "training_columns"]
-
 Value = str | int | float | bool
 
 _DECLARE_CATEGORICAL = (

@@ -7,15 +7,6 @@ import numpy as np
 from streamboost.errors import ConfigurationError, ModelFileError
 from streamboost.kernels.perron import perron_eigenvectors
 
-__all__ = [
-    "NO_COSTS",
-    "Link",
-    "check_link",
-    "class_probabilities",
-    "squared_subcosts",
-    "validated_cost_matrix",
-]
-
 Link = Literal["softmax", "sigmoid", "costs"]
 
 NO_COSTS = np.zeros((0, 0))

@@ -17,14 +17,6 @@ from streamboost.trees.forest import Forest
 from streamboost.trees.grower import Grower
 from streamboost.trees.sums import Shard
 
-__all__ = [
-    "Algorithm",
-    "BoostingParameters",
-    "RoundSampler",
-    "boost",
-    "weight_trimming_mask",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class BoostingParameters:

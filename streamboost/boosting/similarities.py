@@ -12,13 +12,6 @@ from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
 from streamboost.trees.categories import CategoryCodes
 
-__all__ = [
-    "CoordinateSystem",
-    "SimilarityEnsemble",
-    "SimilarityEnsembleBuilder",
-    "SimilarityLearner",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class CoordinateSystem:

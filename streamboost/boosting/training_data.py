@@ -10,17 +10,6 @@ import numpy as np
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.trees.sums import NO_REDUCE, AllReduce, Shard, quantize_weights
 
-__all__ = [
-    "TrainingData",
-    "apply_class_weight",
-    "check_class_weight",
-    "class_weight_factors",
-    "encode_labels",
-    "make_training_data",
-    "total_class_weights",
-    "warn_of_missing_classes",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:

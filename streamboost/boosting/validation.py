@@ -15,8 +15,6 @@ from sklearn.utils.validation import (
 from streamboost.boosting.frames import FrameColumns, to_narwhals_frame
 from streamboost.errors import DataError
 
-__all__ = ["validate_features", "validate_training_rows"]
-
 
 def validate_features(
     estimator: BaseEstimator,

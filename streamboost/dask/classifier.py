@@ -14,8 +14,6 @@ from streamboost.boosting.training_data import warn_of_missing_classes
 from streamboost.dask import parts, training
 from streamboost.errors import ConfigurationError, DataError
 
-__all__ = ["DaskSketchLogitBoostClassifier"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):

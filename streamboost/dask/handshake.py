@@ -15,8 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["HEADER", "MAX_HANDSHAKE_BYTES", "TlsContexts", "authenticated_connections"]
-
 HEADER = struct.Struct("!q")  # number of bytes that follow
 MAX_HANDSHAKE_BYTES = 65_536
 _MAX_UNAUTHENTICATED = 50  # unauthenticated connections; the oldest is closed first

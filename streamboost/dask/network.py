@@ -23,8 +23,6 @@ from streamboost.environment import describe_differences, environment
 from streamboost.errors import ConfigurationError, LostWorkerError
 from streamboost.trees.sums import AllReduce
 
-__all__ = ["Rendezvous", "abort_attempt", "join_rendezvous", "open_rendezvous"]
-
 _CONNECT_SECONDS = 10  # for an unreachable machine; a reachable one answers at once
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 """Keep-alive: after 20 seconds without a sign of a machine, its connection ends.

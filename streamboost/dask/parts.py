@@ -19,23 +19,6 @@ from streamboost.trees.bins import Bins
 from streamboost.trees.categories import CategoryBins
 from streamboost.trees.sums import AllReduce, Shard
 
-__all__ = [
-    "Part",
-    "ShardJob",
-    "ShardLabels",
-    "column_count_and_labels",
-    "concatenate_bins",
-    "encode_and_weight_labels",
-    "fit_bins",
-    "label_weight_factors",
-    "labels_and_weights",
-    "open_rendezvous_on_this_worker",
-    "read_part",
-    "row_count",
-    "select_columns",
-    "train_shard",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Part:

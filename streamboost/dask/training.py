@@ -28,8 +28,6 @@ from streamboost.trees.bins import Bins
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["train_on_workers"]
-
 _log = logging.getLogger(__name__)
 
 _ATTEMPTS = 4  # the first, and up to three more

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from streamboost.encoders.function import FunctionEncoder
 from streamboost.encoders.onnx import load_onnx_encoder
 
-__all__ = ["SentenceEncoder", "SentenceEncoders"]
-
 
 class SentenceEncoder(Protocol):
     """Interface of sentence encoders.

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from streamboost.errors import ConfigurationError
 
-__all__ = ["FunctionEncoder", "import_function"]
-
 
 def import_function(name: str, folder: Path) -> Callable[..., Any]:
     """Return the function named "module:function", from `folder` or an installed package.

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from streamboost.errors import ConfigurationError
 
-__all__ = ["OnnxEncoder", "load_onnx_encoder"]
-
 MAX_TOKENS = 256
 """Maximum number of tokens of a text, if `tokenizer.json` has no limit. MiniLM's limit is 256."""
 

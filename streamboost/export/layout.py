@@ -17,8 +17,6 @@ from streamboost.features import Features
 from streamboost.features.paths import make_values_reader, path_getter
 from streamboost.storage import Arrays, decode_sealed_file, encode_sealed_file
 
-__all__ = ["LAYOUT", "TABLES", "RecordLayout", "encode", "read_layout"]
-
 LAYOUT = "streamboost.layout"
 """Metadata key of an exported file; the value is the layout as JSON."""
 

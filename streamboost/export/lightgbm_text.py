@@ -10,8 +10,6 @@ import numpy as np
 from streamboost.export.model import TreeModel
 from streamboost.export.trees import ExportedTree, iterate_exported_trees
 
-__all__ = ["read_metadata", "to_lightgbm"]
-
 _CATEGORICAL, _DEFAULT_LEFT, _MISSING_IS_NAN = 1, 2, 8
 """Bits of LightGBM's `decision_type`."""
 

@@ -7,8 +7,6 @@ import numpy as np
 from streamboost.errors import DataError
 from streamboost.trees.forest import Forest
 
-__all__ = ["TreeModel"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeModel:

@@ -9,8 +9,6 @@ from streamboost.errors import ConfigurationError, DataError
 from streamboost.export.model import TreeModel
 from streamboost.export.trees import ExportedTree, iterate_exported_trees
 
-__all__ = ["MOST_MEMBERS", "to_onnx"]
-
 MOST_MEMBERS = 1_000
 """Largest number of categories on one side of a split. Each category needs an ONNX node, and ONNX
 Runtime evaluates the chain of these nodes by recursion."""

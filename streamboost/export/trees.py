@@ -7,8 +7,6 @@ import numpy as np
 
 from streamboost.trees.forest import Forest
 
-__all__ = ["ExportedTree", "iterate_exported_trees"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExportedTree:

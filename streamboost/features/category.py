@@ -9,8 +9,6 @@ import numpy as np
 from streamboost.features.layout import ColumnEncoder, ColumnLayout, Values, is_missing
 from streamboost.storage import Arrays
 
-__all__ = ["MOST_VALUES", "CategoryEncoder", "as_category"]
-
 MOST_VALUES = 65_536
 """Largest number of distinct values of a field that are counted. Further values are treated as
 rare, so that values that occur only once cannot fill the memory."""

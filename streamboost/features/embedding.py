@@ -14,8 +14,6 @@ from streamboost.features.vector import VectorEncoder
 from streamboost.features.words import LONGEST
 from streamboost.storage import Arrays
 
-__all__ = ["EmbeddingEncoder"]
-
 
 class EmbeddingEncoder(VectorEncoder):
     """Encoder of a text field, with one column for each number of its sentence encoder's vector.

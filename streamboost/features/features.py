@@ -19,8 +19,6 @@ from streamboost.features.time import TimeEncoder
 from streamboost.features.vector import VectorEncoder
 from streamboost.storage import Arrays, select_prefix
 
-__all__ = ["Features"]
-
 Label = str | int
 
 

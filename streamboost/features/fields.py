@@ -9,8 +9,6 @@ from zoneinfo import ZoneInfo
 
 from streamboost.errors import ConfigurationError
 
-__all__ = ["Field", "Kind", "as_field", "as_zone"]
-
 Kind = Literal["number", "category", "text", "time", "vector"]
 
 _OPTIONS: dict[str, tuple[str, ...]] = {

@@ -25,8 +25,6 @@ from streamboost.features.values import (
     name_suggests,
 )
 
-__all__ = ["NEVER", "InferredFields", "infer_fields"]
-
 NEVER = "never has a value"
 """Reason for leaving out a field whose type may be inferred later."""
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from streamboost.storage import Arrays
 
-__all__ = ["ALL_READ", "ColumnEncoder", "ColumnLayout", "Values", "is_missing"]
-
 Values = tuple[Any, ...]
 """Raw values of a record, in the order of the fields; None for a missing value."""
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from streamboost.features.layout import ALL_READ, ColumnEncoder, ColumnLayout, Values, is_missing
 
-__all__ = ["NumberEncoder", "as_number"]
-
 _LARGEST = float(np.finfo(np.float32).max)
 _NAN = float("nan")
 _WRITTEN = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)

@@ -4,18 +4,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = [
-    "MOST_POSITIONS",
-    "first_nested_path",
-    "flatten",
-    "is_null",
-    "is_vector",
-    "is_within_any",
-    "make_values_reader",
-    "path_getter",
-    "remove_path",
-]
-
 MOST_POSITIONS = 8
 """Largest number of items of a list that `flatten` reads; items of longer lists are rarely fields.
 """

@@ -10,8 +10,6 @@ from streamboost.features.layout import ColumnEncoder, ColumnLayout, Values, is_
 from streamboost.features.words import hash_words
 from streamboost.storage import Arrays
 
-__all__ = ["MOST_CLASSES", "TextEncoder", "log_softmax"]
-
 MOST_CLASSES = 256
 """Largest number of classes of the text models. Only the first classes learned are used."""
 

@@ -13,8 +13,6 @@ from streamboost.features.layout import ColumnEncoder, ColumnLayout, Values, is_
 from streamboost.features.values import is_plain_number
 from streamboost.storage import Arrays
 
-__all__ = ["TimeEncoder", "as_datetime"]
-
 _MILLISECONDS = 1e11
 """Least number that is read as milliseconds since the epoch; as seconds, it is the year 5138."""
 

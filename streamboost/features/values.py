@@ -11,17 +11,6 @@ from typing import Any
 
 from streamboost.features.paths import is_vector
 
-__all__ = [
-    "FieldSample",
-    "are_distinct",
-    "are_increasing",
-    "count_json_texts",
-    "have_equal_digit_counts",
-    "is_plain_number",
-    "is_uniformly_distributed",
-    "name_suggests",
-]
-
 _WRITTEN = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
 _PLAIN = re.compile(
     r"""-?(0|[1-9]\d*)([eE][-+]\d{1,3})?                        # whole, as Python writes 1e+20

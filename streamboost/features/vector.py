@@ -7,8 +7,6 @@ import numpy as np
 
 from streamboost.features.layout import ColumnEncoder, ColumnLayout, Values, is_missing
 
-__all__ = ["VectorEncoder"]
-
 _LARGEST = float(np.finfo(np.float32).max)
 
 

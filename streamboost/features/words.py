@@ -6,8 +6,6 @@ from zlib import crc32
 
 import numpy as np
 
-__all__ = ["LONGEST", "hash_words"]
-
 # A word, a character of a script that is written without spaces, or a punctuation mark.
 _WORDS = re.compile(r"[぀-ヿ㐀-鿿가-힯]|\w+|[^\w\s]")
 LONGEST = 10_000

@@ -4,8 +4,6 @@ import numpy as np
 
 from streamboost.kernels.jit import kernel
 
-__all__ = ["bin_values", "choose_cuts"]
-
 _BLOCK = 256  # rows per block, whose values of a feature are compared with each cut
 
 

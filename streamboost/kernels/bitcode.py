@@ -14,8 +14,6 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Flags, compile_extra, compile_result
 from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 
-__all__ = ["BitcodeCacheImpl", "BitcodeCompiler", "KernelFlags"]
-
 _DEFAULTS = {name: option.default for name, option in Flags.options.items()}
 _HASH = hash(Flags())
 

@@ -11,15 +11,6 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = [
-    "CHUNK",
-    "VECTOR",
-    "allocate_workspace",
-    "assign_leaves",
-    "load_rows",
-    "write_leaf_positions",
-]
-
 _BYTES = 32  # bytes of a vector, one bit per row: bit b of byte i belongs to row 32 b + i
 VECTOR = 8 * _BYTES
 _WORDS = _BYTES // 8

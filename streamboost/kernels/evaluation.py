@@ -8,8 +8,6 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["add_to_accuracy_sums", "add_to_class_sums", "add_to_cost_sums", "add_to_label_sums"]
-
 
 @kernel
 def add_to_label_sums(P, truth, n_represented, counts, seen, labels, shift, first, second, model):

@@ -16,8 +16,6 @@ from numba.core.types import unliteral
 
 from streamboost.kernels.bitcode import BitcodeCacheImpl, BitcodeCompiler, KernelFlags
 
-__all__ = ["fastmath_kernel", "inner_kernel", "kernel", "watch_compilations"]
-
 _log = logging.getLogger(__name__)
 _warned = False
 

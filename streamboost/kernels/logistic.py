@@ -8,8 +8,6 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["predict_logistic", "train_logistic"]
-
 _BLOCK = 4
 """Number of terms that one pass over the classes adds."""
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["write_neighbour_predictions"]
-
 _BY_LEAVES = 5
 _TOGETHER = 64  # rows of a block, which is skipped if none of its rows is more similar
 _FEW = 8  # largest number of classes that are counted one by one

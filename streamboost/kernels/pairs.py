@@ -8,15 +8,6 @@ import numpy as np
 
 from streamboost.kernels.jit import kernel
 
-__all__ = [
-    "choose_node_class_pair",
-    "class_pair_gradients",
-    "leaf_steps_full_hessian",
-    "leaf_steps_in_best_pair",
-    "leaf_steps_in_farthest_pair",
-    "write_class_pair_gradients",
-]
-
 _TIE = 1e-9  # relative tolerance of ties; the first class wins a tie
 
 

@@ -4,8 +4,6 @@ import numpy as np
 
 from streamboost.kernels.jit import kernel
 
-__all__ = ["perron_eigenvectors"]
-
 _STEPS = 1000
 _CLOSE = 1e-13
 

@@ -2,8 +2,6 @@
 
 from streamboost.kernels.jit import kernel
 
-__all__ = ["rank_in_window", "update_running_mean"]
-
 
 @kernel
 def rank_in_window(utilities, n_in_window, window_size, low, high):

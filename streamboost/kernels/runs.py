@@ -8,8 +8,6 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["filter_class_probabilities", "recompute_states", "update_run_evidence"]
-
 _SMOOTHING = 1e-4
 """Number that is added to the probabilities of a record before they are filtered."""
 

@@ -21,15 +21,6 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = [
-    "PATH_STEP",
-    "POINTS",
-    "RULE",
-    "TESTED_FEATURE",
-    "add_contributions",
-    "write_left_shares",
-]
-
 POINTS = 4  # quadrature points per block, sufficient for eight features
 
 RULE = np.dtype([("point", np.float64, (POINTS,)), ("weight", np.float64, (POINTS,))])

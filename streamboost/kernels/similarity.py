@@ -4,8 +4,6 @@ import numpy as np
 
 from streamboost.kernels.jit import kernel
 
-__all__ = ["add_similarities", "evaluate_similarity", "squared_distances"]
-
 
 @kernel
 def _one_point_similarity(squared_distance, squared_radius):

@@ -4,20 +4,6 @@ import numpy as np
 
 from streamboost.kernels.jit import kernel
 
-__all__ = [
-    "add_leaf_values",
-    "class_gradients",
-    "leaf_steps",
-    "leaf_steps_diagonal",
-    "leaf_steps_independent",
-    "log_loss",
-    "quantize",
-    "quantize_without_overflow",
-    "softmax",
-    "update_softmax_by_leaves",
-    "update_softmax_by_tree",
-]
-
 _REBUILD = 32  # rounds between exact softmax computations, as factors cannot change a zero
 _FAR = 30.0  # a factor beyond exp(±30) would round small probabilities to zero
 _NARROW_BITS = 30  # of a sum in half of an int64

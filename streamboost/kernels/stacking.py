@@ -7,22 +7,10 @@ time than a call of a numpy function.
 import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
-from streamboost.kernels.neighbours import write_neighbour_predictions
+from streamboost.kernels.neighbours import (
+    write_neighbour_predictions as write_neighbour_predictions,
+)
 from streamboost.kernels.traverse import find_leaf
-
-__all__ = [
-    "combine_experts",
-    "predict_committee",
-    "predict_corrected_committee",
-    "predict_from_transitions",
-    "predict_softmax_regression",
-    "predict_young_committee",
-    "update_expert_weights",
-    "update_fixed_share_weights",
-    "update_scaler",
-    "update_softmax_regression",
-    "write_neighbour_predictions",
-]
 
 _SMOOTHING = 1e-4
 """Number that is added to the stack's probabilities before they update mixture weights."""

@@ -10,8 +10,6 @@ from streamboost.kernels.growing.criteria import TIE
 from streamboost.kernels.jit import inner_kernel, kernel
 from streamboost.kernels.softmax import softmax
 
-__all__ = ["boost_correction_stumps", "boost_stumps"]
-
 _VECTOR = 16  # the number of rows is padded to a multiple, for vector instructions
 
 

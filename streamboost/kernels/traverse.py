@@ -16,17 +16,6 @@ from streamboost.kernels.bits import (
 )
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = [
-    "FOREST_NODE",
-    "add_scores",
-    "add_scores_with_categories",
-    "add_scores_with_early_exit",
-    "encode_categories",
-    "find_leaf",
-    "write_leaf_indices",
-    "write_scores_and_leaves",
-]
-
 FOREST_NODE = np.dtype(
     [
         ("feature", np.int32),

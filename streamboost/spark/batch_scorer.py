@@ -20,8 +20,6 @@ from streamboost.storage import (
     unpack_json,
 )
 
-__all__ = ["PREDICTION", "PROBABILITIES", "BatchScorer", "load_cached_scorer"]
-
 PREDICTION, PROBABILITIES = "prediction", "probabilities"
 """Names of the columns that a scorer adds to a batch."""
 

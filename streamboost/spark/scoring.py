@@ -14,8 +14,6 @@ from streamboost.spark.batch_scorer import (
     load_cached_scorer,
 )
 
-__all__ = ["score"]
-
 _TYPES = {
     "U": "StringType",
     "O": "StringType",

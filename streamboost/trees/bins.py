@@ -9,8 +9,6 @@ from streamboost.errors import ConfigurationError
 from streamboost.kernels.binning import bin_values, choose_cuts
 from streamboost.trees.categories import CategoryBins
 
-__all__ = ["MAX_BINS", "Bins"]
-
 MAX_BINS = 255
 """Largest number of bins without the bin of missing values, as codes are uint8."""
 

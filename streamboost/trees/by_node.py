@@ -9,8 +9,6 @@ from streamboost.trees.grower import Grower
 from streamboost.trees.histogram_input import HistogramInput
 from streamboost.trees.tree import Tree, replace_leaf
 
-__all__ = ["NodeHistogramInput", "grow_with_node_histogram_inputs"]
-
 NodeHistogramInput = Callable[[np.ndarray], tuple[HistogramInput, float]]
 """Function that takes the indices of a node's rows (uint32). It returns the rows' `HistogramInput`,
 and the factor that converts gains to a scale that all nodes share."""

@@ -9,8 +9,6 @@ import numpy as np
 from streamboost.errors import ModelFileError
 from streamboost.kernels.traverse import encode_categories
 
-__all__ = ["LARGEST", "MAX_OWN_BINS", "CategoryBins", "CategoryCodes", "CodeMap"]
-
 MAX_OWN_BINS = 254
 """Largest number of categories with their own bin; the other categories share one more bin."""
 

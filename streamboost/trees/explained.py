@@ -14,8 +14,6 @@ from streamboost.kernels.shap import (
 )
 from streamboost.trees.forest import Forest
 
-__all__ = ["feature_importances", "shap_values"]
-
 
 def feature_importances(forest: Forest, n_features: int) -> np.ndarray:
     """Return the share of each feature in the total split gain of the forest, float64 (D,)."""

@@ -22,8 +22,6 @@ from streamboost.trees.categories import CategoryCodes
 from streamboost.trees.sets import bin_sets_to_code_sets, extend_category_sets
 from streamboost.trees.tree import Tree
 
-__all__ = ["Forest", "ForestBuilder"]
-
 _NODE_FIELDS = tuple(FOREST_NODE.fields or ())
 _CATEGORY_FIELDS = tuple(field.name for field in fields(CategoryCodes))
 

@@ -15,8 +15,6 @@ from streamboost.trees.bins import Bins
 from streamboost.trees.histogram_input import HistogramInput
 from streamboost.trees.tree import Tree
 
-__all__ = ["MOST_SUMS", "Grower", "HistogramPool"]
-
 MOST_SUMS = 2**25
 """Size limit of all cached histograms, 256 MiB. Class weights take bins x K for each of 2 K leaves:
 19 GiB for a thousand classes and twenty features. Beyond the limit, the histograms of leaves with

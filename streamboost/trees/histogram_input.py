@@ -11,15 +11,6 @@ from streamboost.kernels import pairs
 from streamboost.kernels.growing.criteria import GINI, NEWTON, NEWTON_SUMS
 from streamboost.kernels.softmax import quantize_without_overflow
 
-__all__ = [
-    "HistogramInput",
-    "choose_gradient_format",
-    "class_pair_histogram_input",
-    "class_weight_histogram_input",
-    "gradient_histogram_input",
-    "vector_histogram_input",
-]
-
 WIDE_ROWS = 65_536
 """Number of rows, or total weight, above which 32 bits are too coarse for small gradients."""
 

@@ -6,8 +6,6 @@ from streamboost.trees.grower import Grower
 from streamboost.trees.histogram_input import HistogramInput
 from streamboost.trees.tree import Tree, replace_leaf
 
-__all__ = ["add_layer"]
-
 
 def add_layer(grower: Grower, tree: Tree, histogram_input: HistogramInput) -> Tree:
     """Return a tree in which each leaf of `tree` is split in two.

@@ -6,8 +6,6 @@ import numpy as np
 
 from streamboost.trees.categories import CodeMap
 
-__all__ = ["bin_sets_to_code_sets", "extend_category_sets"]
-
 
 def extend_category_sets(
     sets: np.ndarray,

@@ -15,8 +15,6 @@ import numpy as np
 if TYPE_CHECKING:
     from streamboost.trees.bins import Bins
 
-__all__ = ["NO_REDUCE", "AllReduce", "Shard", "ThreadAllReduce", "quantize_weights"]
-
 _SUM_BITS = 52  # bits of a sum, which float64 represents exactly
 _LEAST_EXPONENT = -1074  # of a float64; the largest is 1024
 _N_EXPONENTS = 1024 - _LEAST_EXPONENT + 1

@@ -4,8 +4,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["Tree", "replace_leaf"]
-
 
 @dataclass(slots=True)
 class Tree:

@@ -16,8 +16,6 @@ from streamboost.trees.grower import Grower
 from streamboost.trees.histogram_input import vector_histogram_input
 from streamboost.trees.tree import Tree
 
-__all__ = ["CDMCBoostClassifier", "minimize_exponential_sum"]
-
 _LEAST_EDGE = 1e-10  # share of the risk; a smaller edge may be a rounding error
 _LONGEST = 8.0  # bound of max |u| a in the line search, which is unbounded for a pure tree
 _CLOSE = 1e-10

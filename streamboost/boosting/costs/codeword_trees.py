@@ -17,8 +17,6 @@ from streamboost.trees.grower import Grower
 from streamboost.trees.histogram_input import vector_histogram_input
 from streamboost.trees.tree import Tree
 
-__all__ = ["AdaBoostCostClassifier", "GDMCBoostClassifier", "vote_weight"]
-
 Step = Literal["exact", "bound"]
 
 _LEAST_EDGE = 1e-10  # share of the risk; a smaller edge may be a rounding error

@@ -21,16 +21,6 @@ from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.tree import Tree
 
-__all__ = [
-    "FARTHEST",
-    "LEAST_GAIN",
-    "CoupledAlgorithm",
-    "CoupledState",
-    "CoupledTreeAlgorithm",
-    "loss_bound",
-    "optimal_coefficients",
-]
-
 FARTHEST = 4.0
 """Largest coefficient: one round changes a weight by at most exp(±4)."""
 

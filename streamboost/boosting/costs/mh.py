@@ -19,8 +19,6 @@ from streamboost.trees.grower import Grower
 from streamboost.trees.histogram_input import vector_histogram_input
 from streamboost.trees.tree import Tree
 
-__all__ = ["AdaBoostMHClassifier"]
-
 _SMOOTHING = 1e-3  # of the base scores, as in `RebelClassifier`
 
 

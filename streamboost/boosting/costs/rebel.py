@@ -30,8 +30,6 @@ from streamboost.trees.histogram_input import vector_histogram_input
 from streamboost.trees.layers import add_layer
 from streamboost.trees.tree import Tree
 
-__all__ = ["RebelClassifier"]
-
 
 @dataclass(eq=False)
 class _SignTreeAlgorithm(CoupledTreeAlgorithm):

@@ -24,13 +24,6 @@ from streamboost.errors import DataError
 from streamboost.kernels import similarity as kernels
 from streamboost.trees.grower import Grower
 
-__all__ = [
-    "SimilarityAlgorithm",
-    "best_point_to_separate",
-    "refine_coefficients",
-    "split_points_in_two",
-]
-
 _MOST_PAIRS = 50  # two-point learners tried in a round
 _EQUAL = 1e-9  # relative tolerance of equal eigenvalues
 _SIGN_ROUNDS = 20

@@ -18,8 +18,6 @@ from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.tree import Tree
 
-__all__ = ["FARTHEST", "SimplexAlgorithm", "SimplexClassifier", "SimplexState", "simplex_codewords"]
-
 FARTHEST = 4.0
 """Bound of a step, as the logarithm of its factor on a row's risk.
 

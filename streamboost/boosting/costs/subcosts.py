@@ -10,8 +10,6 @@ import numpy as np
 
 from streamboost.boosting.links import squared_subcosts, validated_cost_matrix
 
-__all__ = ["Costs", "Subcosts"]
-
 Subcosts = Literal["paper", "linear"]
 
 

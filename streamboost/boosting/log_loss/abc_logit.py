@@ -19,8 +19,6 @@ from streamboost.kernels import softmax as kernels
 from streamboost.trees.grower import Grower
 from streamboost.trees.tree import Tree
 
-__all__ = ["ABCLogitBoostClassifier"]
-
 Base = Literal["worst", "search"]
 
 _TIE = 1e-9  # relative tolerance of ties between losses; the first class wins a tie

@@ -21,8 +21,6 @@ from streamboost.trees.grower import Grower
 from streamboost.trees.histogram_input import HistogramInput, class_pair_histogram_input
 from streamboost.trees.tree import Tree
 
-__all__ = ["AOSOLogitBoostClassifier"]
-
 Leaf = Literal["pair", "vector", "dense"]
 PairChoice = Literal["gain", "gradient"]
 

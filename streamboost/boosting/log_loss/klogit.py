@@ -22,8 +22,6 @@ from streamboost.trees.grower import Grower
 from streamboost.trees.histogram_input import vector_histogram_input
 from streamboost.trees.tree import Tree
 
-__all__ = ["KLogitBoostClassifier"]
-
 _CLAMP = 2.0  # bound of a Newton step, which overshoots if p is tiny
 _TOP = 30.0  # p = exp(F - 1) is at most exp(30)
 

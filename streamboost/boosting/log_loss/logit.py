@@ -15,8 +15,6 @@ from streamboost.trees.grower import Grower
 from streamboost.trees.histogram_input import gradient_histogram_input
 from streamboost.trees.tree import Tree
 
-__all__ = ["LogitBoostClassifier", "TreePerClassAlgorithm"]
-
 
 class TreePerClassAlgorithm(SoftmaxAlgorithm):
     """Base class of algorithms whose trees have scalar leaf steps.

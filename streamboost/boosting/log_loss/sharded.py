@@ -30,8 +30,6 @@ from streamboost.kernels.growing.sketch import (
 from streamboost.trees.grower import HistogramPool
 from streamboost.trees.sums import AllReduce, ThreadAllReduce
 
-__all__ = ["ShardTrainer", "multithreaded_tree_grower"]
-
 _LEAVES_PER_TURN = 8
 """Number of leaves that all shards split before their sums are exchanged.
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from streamboost.boosting.log_loss.parameters import LogLossClassifier
 from streamboost.boosting.log_loss.sketch_trainer import SketchLogitBoost
 
-__all__ = ["SketchLogitBoostClassifier"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SketchLogitBoostClassifier(SketchLogitBoost, LogLossClassifier):  # type: ignore[misc]

@@ -30,8 +30,6 @@ from streamboost.trees.grower import Grower
 from streamboost.trees.histogram_input import choose_gradient_format
 from streamboost.trees.sums import ThreadAllReduce, quantize_weights
 
-__all__ = ["SketchLogitBoost"]
-
 _ROWS_A_CALL = 2**17
 """Rows times rounds in one call of the kernel. A call takes milliseconds, so that the overhead of
 Python is negligible, and the arrays of drawn features and rows stay small."""

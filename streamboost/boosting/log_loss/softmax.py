@@ -12,18 +12,6 @@ from streamboost.kernels import softmax as kernels
 from streamboost.trees.grower import Grower
 from streamboost.trees.tree import Tree
 
-__all__ = [
-    "CLAMP",
-    "RowState",
-    "SoftmaxAlgorithm",
-    "SoftmaxState",
-    "add_leaf_values",
-    "leaf_values",
-    "smoothed_class_shares",
-    "softmax_base_scores",
-    "trees_if_improved",
-]
-
 CLAMP = 4.0
 """Bound of a Newton step, which is unreliable on a nearly pure leaf."""
 

@@ -24,8 +24,6 @@ from streamboost.boosting.reweighting.voting_trees import (
 from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import ConfigurationError
 
-__all__ = ["AdaBoostAClassifier", "log_geometric_weights", "log_zipf_weights"]
-
 InitialDistribution = Literal["uniform", "geometric", "zipf"] | Any
 
 

@@ -23,8 +23,6 @@ from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
 from streamboost.boosting.training_data import apply_class_weight, make_training_data
 from streamboost.errors import ConfigurationError
 
-__all__ = ["GambleClassifier"]
-
 _NO_COMMITTEE = (
     "this GambleClassifier boosts a scikit-learn regressor and so has no committee: it cannot be "
     "saved to a model file, extended, trained on a stream or asked for importances; with "

@@ -18,8 +18,6 @@ from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.grower import Grower
 from streamboost.trees.tree import Tree
 
-__all__ = ["GambleAlgorithm"]
-
 
 @dataclass(eq=False)
 class GambleAlgorithm(Algorithm):

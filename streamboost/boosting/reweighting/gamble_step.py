@@ -4,8 +4,6 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = ["LEAST_WEIGHT", "Step", "default_leaf_step", "leaf_step", "quasi_newton_step"]
-
 Step = Literal["paper", "scaled", "line", "exact"]
 
 LEAST_WEIGHT = 3e-5

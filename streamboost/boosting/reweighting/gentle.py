@@ -8,8 +8,6 @@ from streamboost.boosting.reweighting.gamble_round import GambleAlgorithm
 from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
 from streamboost.errors import DataError
 
-__all__ = ["GentleAdaBoostClassifier"]
-
 
 class GentleAdaBoostClassifier(ClassWeightClassifier):
     """Boosting of regression trees for two classes (Friedman, Hastie and Tibshirani, 2000).

@@ -15,8 +15,6 @@ from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.grower import Grower
 from streamboost.trees.tree import Tree
 
-__all__ = ["OneVsAllAdaBoostClassifier"]
-
 
 @dataclass(slots=True)
 class _OneVsAllState:

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from streamboost.boosting.estimator import BoostingClassifier, Pruning
 
-__all__ = ["ClassWeightClassifier"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ClassWeightClassifier(BoostingClassifier):

@@ -17,8 +17,6 @@ from streamboost.boosting.reweighting.gamble_step import Step, quasi_newton_step
 from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import ConfigurationError
 
-__all__ = ["BoostedRegressors", "boost_regressor"]
-
 _LONGEST = 4.0  # largest factor of the line search
 _NOTHING = 1e-12  # length of a step below which the training ends
 

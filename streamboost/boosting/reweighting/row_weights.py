@@ -9,8 +9,6 @@ from streamboost.kernels.growing.criteria import ENTROPY, ERROR, GINI
 from streamboost.trees.histogram_input import HistogramInput, class_weight_histogram_input
 from streamboost.trees.tree import Tree
 
-__all__ = ["CRITERIA", "Criterion", "ExponentialState", "class_weights_of_leaves"]
-
 Criterion = Literal["gini", "entropy", "error"]
 
 CRITERIA: dict[Criterion, int] = {"gini": GINI, "entropy": ENTROPY, "error": ERROR}

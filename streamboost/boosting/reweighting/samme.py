@@ -7,8 +7,6 @@ from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.reweighting.gamble_round import GambleAlgorithm
 from streamboost.boosting.reweighting.voting_trees import VotingClassifier, VotingTreeAlgorithm
 
-__all__ = ["AdaBoostM1Classifier", "SammeClassifier"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SammeClassifier(VotingClassifier):

@@ -18,8 +18,6 @@ from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.grower import Grower
 from streamboost.trees.tree import Tree
 
-__all__ = ["VoteState", "VotingClassifier", "VotingTreeAlgorithm"]
-
 _PERFECT = 1e-10  # least error, which bounds a vote; training ends at this error
 _LEVEL = 1e-6  # margin over chance, as a tree grown twice equals chance up to float32 rounding
 

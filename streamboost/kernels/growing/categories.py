@@ -25,8 +25,6 @@ from streamboost.kernels.growing.criteria import (
 )
 from streamboost.kernels.jit import inner_kernel
 
-__all__ = ["gather_sorted_histogram", "set_left_categories"]
-
 _LOW = np.int64(0xFFFFFFFF)
 _POWER_STEPS = 8  # of power iteration; the order of the bins needs no exact direction
 

@@ -4,22 +4,6 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel
 
-__all__ = [
-    "ENTROPY",
-    "ERROR",
-    "GINI",
-    "MH",
-    "NEWTON",
-    "NEWTON_SUMS",
-    "STUMP",
-    "TIE",
-    "TREE_PARAMS",
-    "child_score",
-    "child_weight",
-    "has_gradient_hessian_bins",
-    "stump_score",
-]
-
 NEWTON = 0  # G^2 / (H + l2); gradient and Hessian packed in one int64
 NEWTON_SUMS = 1  # sum_k G_k^2 / (H_k + l2); all G_k, then all H_k, in an int64 each
 GINI = 2  # sum_k S_k^2 / sum_k S_k

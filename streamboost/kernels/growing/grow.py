@@ -16,8 +16,6 @@ from streamboost.kernels.growing.nodes import CODES, leaf_with_best_split, make_
 from streamboost.kernels.growing.splits import find_best_split
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["allocate_workspace", "grow_tree", "grow_tree_in_workspace"]
-
 
 class _GrowthWorkspace(NamedTuple):
     """Reusable arrays for growing trees: histogram sums, split scores and row buffers."""

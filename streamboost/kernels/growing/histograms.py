@@ -12,19 +12,6 @@ import numpy as np
 from streamboost.kernels.growing.criteria import NEWTON, has_gradient_hessian_bins
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = [
-    "BinnedData",
-    "FeatureSubset",
-    "FusedHistogram",
-    "HistogramInputArrays",
-    "add_input_to_histogram",
-    "add_packed_gradients_to_histogram",
-    "add_row_vectors_to_histogram",
-    "build_histogram",
-    "fuse_features",
-    "subtract_histogram",
-]
-
 _JOINT = 16  # largest number of bin combinations of a group of features
 
 

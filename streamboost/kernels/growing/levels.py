@@ -21,8 +21,6 @@ from streamboost.kernels.growing.nodes import (
 from streamboost.kernels.growing.splits import find_best_split
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["TreeBuilderState", "continue_growth", "start_growth"]
-
 _LOW = np.int64(0xFFFFFFFF)
 
 

@@ -4,17 +4,6 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel
 
-__all__ = [
-    "CODES",
-    "NODE",
-    "leaf_with_best_split",
-    "make_leaf",
-    "mark_left_bins",
-    "partition_rows",
-    "send_unseen_categories_left",
-    "split_node",
-]
-
 NODE = np.dtype(
     [
         ("gain", np.float64),  # of the best split found, 0 if there is none

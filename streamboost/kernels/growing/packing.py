@@ -4,8 +4,6 @@ import numpy as np
 
 from streamboost.kernels.jit import kernel
 
-__all__ = ["pack_trees"]
-
 
 @kernel
 def pack_trees(

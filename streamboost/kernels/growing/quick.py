@@ -40,8 +40,6 @@ from streamboost.kernels.growing.nodes import (
 from streamboost.kernels.growing.splits import best_split_of_feature, find_best_split
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["grow_tree_with_pruning"]
-
 _FIRST = 0.9  # share of a node's weight on which the histograms of all features are built
 _STEPS = 20  # number of equal parts of the remaining weight
 _ABOVE = 1.0 + 1e-6  # factor that exceeds the relative rounding error of any sum of rows

@@ -19,15 +19,6 @@ from streamboost.kernels.growing.steps import (
 from streamboost.kernels.jit import kernel
 from streamboost.kernels.softmax import quantize_without_overflow
 
-__all__ = [
-    "count_node_rows",
-    "partition_unsampled_rows",
-    "quantize_gradients",
-    "update_and_bound_gradients",
-    "write_leaf_values",
-    "write_row_leaves_and_leaf_sums",
-]
-
 
 @kernel
 def update_and_bound_gradients(rows, direction, workspace, sums):

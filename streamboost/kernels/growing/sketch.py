@@ -22,18 +22,6 @@ from streamboost.kernels.growing.steps import (
 from streamboost.kernels.jit import inner_kernel, kernel
 from streamboost.kernels.softmax import quantize_without_overflow
 
-__all__ = [
-    "GrownTrees",
-    "RandomDraws",
-    "RoundWorkspace",
-    "SketchRows",
-    "boost_rounds",
-    "convert_grown_nodes",
-    "select_features",
-    "sum_leaf_weights",
-    "write_sampled_rows_first",
-]
-
 
 class SketchRows(NamedTuple):
     """Training rows with their class probabilities, which a round updates by the tree before it."""

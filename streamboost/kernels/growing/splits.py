@@ -14,8 +14,6 @@ from streamboost.kernels.growing.criteria import (
 )
 from streamboost.kernels.jit import inner_kernel
 
-__all__ = ["best_split_of_feature", "find_best_split"]
-
 _LOW = np.int64(0xFFFFFFFF)
 _BLOCK = 128  # scores compared at once
 

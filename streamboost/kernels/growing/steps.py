@@ -9,14 +9,6 @@ import numpy as np
 
 from streamboost.kernels.jit import fastmath_kernel, inner_kernel
 
-__all__ = [
-    "gradient_bounds_to_float",
-    "leaf_gradient_sums",
-    "leaf_values",
-    "update_gradients",
-    "write_row_leaves",
-]
-
 _ONE = np.float32(2.0**30)  # a probability of 1, as an integer of 32 bits
 _BOUND = np.float32(2.0**24)  # a gradient of 1; sums of 2^33 rows, |g| at most 2, fit an int64
 _LEAST = np.float32(1e-30)  # least probability, as factors cannot change a float32 zero
