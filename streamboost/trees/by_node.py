@@ -9,9 +9,9 @@ from streamboost.trees.grower import Grower
 from streamboost.trees.histogram_input import HistogramInput
 from streamboost.trees.tree import Tree, replace_leaf
 
-NodeHistogramInput = Callable[[np.ndarray], tuple[HistogramInput, float]]
-"""Function that takes the indices of a node's rows (uint32). It returns the rows' `HistogramInput`,
-and the factor that converts gains to a scale that all nodes share."""
+NodeHistogramInput = Callable[[np.ndarray], HistogramInput]
+"""Function of the indices of a node's rows (uint32), which returns the input of their histograms.
+"""
 
 
 def grow_with_node_histogram_inputs(
@@ -79,9 +79,11 @@ class _GrowingTree:
             return
         rows = self._rows[node["start"] : node["stop"]]
         unsampled_rows = self._unsampled_rows[node["unsampled_start"] : node["unsampled_stop"]]
-        histogram_input, unit = self._histogram_input_of_node(rows)
         split = self._grow(
-            histogram_input, rows=rows, unsampled_rows=unsampled_rows, max_leaf_nodes=2
+            self._histogram_input_of_node(rows),
+            rows=rows,
+            unsampled_rows=unsampled_rows,
+            max_leaf_nodes=2,
         )
         if split.n_leaves > 1:
-            self.splits[leaf] = float(split.nodes[0]["gain"]) * unit, split
+            self.splits[leaf] = float(split.nodes[0]["gain"]) * split.gain_scale, split

@@ -97,12 +97,11 @@ def class_pair_histogram_input(
     rows: np.ndarray,
     buffer: np.ndarray,
     by_gain: bool = True,
-) -> tuple[HistogramInput, float]:
+) -> HistogramInput:
     """Choose the class pair of an AOSO-LogitBoost node; return the rows' gradients and Hessians.
 
     The input is for a Newton step that raises the score of one class and lowers that of the other.
-    Its scale differs between nodes. The second result is `HistogramInput.gain_scale`: multiply a
-    node's gain by this factor before gains of nodes are compared.
+    Its scale differs between nodes.
 
     Parameters
     ----------
@@ -124,10 +123,8 @@ def class_pair_histogram_input(
         probabilities, y, weight, rows, by_gain, bits, is_unpacked, buffer
     )
     kind = NEWTON_SUMS if is_unpacked else NEWTON
-    gain_scale = lot * scale_h / scale_g**2
-    return HistogramInput(
-        kind, buffer, 2 if is_unpacked else 1, scale_h / lot, gain_scale
-    ), gain_scale
+    channels = 2 if is_unpacked else 1
+    return HistogramInput(kind, buffer, channels, scale_h / lot, lot * scale_h / scale_g**2)
 
 
 def class_weight_histogram_input(

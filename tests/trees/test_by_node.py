@@ -1,5 +1,7 @@
 """A tree grown node by node equals the tree grown at once, if all nodes have the same input."""
 
+from dataclasses import replace
+
 import naive
 import naive_logit
 import numpy as np
@@ -45,7 +47,7 @@ def test_with_one_histogram_input_for_all_nodes_it_is_the_grown_tree(seed, limit
     histogram_input = newton(rng)
     expected, tree = (
         grow(histogram_input),
-        grow_with_node_histogram_inputs(grow, lambda rows: (histogram_input, 1.0)),
+        grow_with_node_histogram_inputs(grow, lambda rows: histogram_input),
     )
     for name in ("left", "depth", "start", "stop", "unsampled_start", "unsampled_stop"):
         np.testing.assert_array_equal(tree.nodes[name], expected.nodes[name])
@@ -66,7 +68,7 @@ def test_gains_are_compared_in_the_users_units():
     def choose(rows):
         asked.append(len(rows))
         # The larger a node, the less its gain is worth: small leaves are split first.
-        return histogram_input, 1.0 / len(rows) ** 6
+        return replace(histogram_input, gain_scale=1.0 / len(rows) ** 6)
 
     tree = grow_with_node_histogram_inputs(grow, choose)
     assert asked[0] == 120
@@ -106,6 +108,6 @@ def test_nothing_to_split_leaves_one_leaf():
     _, grow, *_ = grower(0)
     zeros = np.zeros(120, np.float32)
     histogram_input = gradient_histogram_input(zeros, zeros, zeros + 1, 0.0, 0.0)
-    tree = grow_with_node_histogram_inputs(grow, lambda rows: (histogram_input, 1.0))
+    tree = grow_with_node_histogram_inputs(grow, lambda rows: histogram_input)
     assert tree.n_leaves == 1
     np.testing.assert_array_equal(tree.rows, np.arange(120))

@@ -42,7 +42,7 @@ class _AOSOLogitBoost(SoftmaxAlgorithm):
         """Return one tree whose nodes each fit the pair of classes with the largest gain."""
         buffer = np.empty(2 * len(state.y), dtype=np.int64)
 
-        def histogram_input_of_node(rows: np.ndarray) -> tuple[HistogramInput, float]:
+        def histogram_input_of_node(rows: np.ndarray) -> HistogramInput:
             args = state.probabilities, state.y, state.weight, rows, buffer
             return class_pair_histogram_input(*args, self.by_gain)
 
