@@ -141,33 +141,15 @@ def write_class_pair_gradients(probabilities, y, weight, rows, by_gain, bits, is
 
 
 @kernel
-def leaf_steps_in_best_pair(probabilities, y, weight, rows, start, stop, l2, clamp, values):
-    """Write the Newton step of each leaf in its class pair of the largest gain, (leaves, K).
+def leaf_steps_in_class_pairs(
+    probabilities, y, weight, rows, start, stop, l2, clamp, values, by_gain
+):
+    """Write the Newton step of each leaf in its class pair to `values` (leaves, K).
 
     Class a of the pair gets t = G / (H + l2), clamped to ±`clamp`, and class b gets -t; G and H are
     the gradient and Hessian sums of the pair. `start` and `stop` are the ranges of the leaves in
-    `rows`.
+    `rows`. `by_gain` is as in `choose_node_class_pair`.
     """
-    _write_leaf_steps_in_class_pairs(
-        probabilities, y, weight, rows, start, stop, True, l2, clamp, values
-    )
-
-
-@kernel
-def leaf_steps_in_farthest_pair(probabilities, y, weight, rows, start, stop, l2, clamp, values):
-    """Write the Newton step of each leaf in the classes of the largest and smallest gradient sum.
-
-    Arguments and output are those of `leaf_steps_in_best_pair`.
-    """
-    _write_leaf_steps_in_class_pairs(
-        probabilities, y, weight, rows, start, stop, False, l2, clamp, values
-    )
-
-
-@kernel
-def _write_leaf_steps_in_class_pairs(
-    probabilities, y, weight, rows, start, stop, by_gain, l2, clamp, values
-):
     workspace = np.empty((3, probabilities.shape[1]))
     values[:] = 0.0
     for leaf in range(start.size):

@@ -114,6 +114,21 @@ def add_scores(nodes, roots, values, X, scores, start, stop):
                 )
 
 
+@inner_kernel
+def _find_leaf_with_categories(nodes, set_of, sets, root, X, row):
+    """Return the index of a row's leaf as `find_leaf` does, also if nodes split categories."""
+    while root >= 0:
+        node, in_set = nodes[root], set_of[root]
+        x = X[row, node.feature]
+        if in_set >= 0:
+            code = np.int64(x)
+            goes_left = (sets[in_set, code >> 3] >> (code & 7)) & 1 == 1
+        else:
+            goes_left = x <= node.threshold or (node.missing_left and x != x)
+        root = node.left if goes_left else node.right
+    return ~root
+
+
 @kernel
 def add_scores_with_categories(nodes, set_of, sets, roots, values, X, scores, start, stop):
     """Add leaf values like `add_scores`, for forests that also split categories.
@@ -127,18 +142,7 @@ def add_scores_with_categories(nodes, set_of, sets, roots, values, X, scores, st
         end = min(block + _BLOCK, X.shape[0])
         for t in range(start, stop):
             for i in range(block, end):
-                at = roots[t]
-                while at >= 0:
-                    node = nodes[at]
-                    x = X[i, node.feature]
-                    at_set = set_of[at]
-                    if at_set >= 0:
-                        code = np.int64(x)
-                        left = (sets[at_set, code >> 3] >> (code & 7)) & 1 == 1
-                    else:
-                        left = x <= node.threshold or (node.missing_left and x != x)
-                    at = node.left if left else node.right
-                leaf = ~at
+                leaf = _find_leaf_with_categories(nodes, set_of, sets, roots[t], X, i)
                 for k in range(n_classes):
                     scores[i, k] += values[leaf, k]
 
@@ -176,18 +180,11 @@ def write_leaf_indices(nodes, set_of, sets, roots, X, leaves):
         return
     for t in range(roots.size):
         for i in range(X.shape[0]):
-            at = roots[t]
-            while at >= 0:
-                node = nodes[at]
-                x = X[i, node.feature]
-                at_set = set_of[at] if set_of.size > 0 else -1
-                if at_set >= 0:
-                    code = np.int64(x)
-                    left = (sets[at_set, code >> 3] >> (code & 7)) & 1 == 1
-                else:
-                    left = x <= node.threshold or (node.missing_left and x != x)
-                at = node.left if left else node.right
-            leaves[i, t] = np.uint8(~at & 255)
+            if sets.shape[0] == 0:
+                leaf = find_leaf(nodes, roots[t], X, i)
+            else:
+                leaf = _find_leaf_with_categories(nodes, set_of, sets, roots[t], X, i)
+            leaves[i, t] = np.uint8(leaf & 255)
 
 
 @kernel

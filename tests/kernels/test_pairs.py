@@ -1,5 +1,7 @@
 """Class pairs against plain numpy, finite differences and examples worked by hand."""
 
+from functools import partial
+
 import naive
 import naive_logit
 import numpy as np
@@ -7,6 +9,8 @@ import pytest
 
 from streamboost.kernels import pairs
 from streamboost.kernels import softmax as kernels
+
+leaf_steps_in_best_pair = partial(pairs.leaf_steps_in_class_pairs, by_gain=True)
 
 # Labels 0 0 1 2 at uniform probabilities.
 LABELS = np.array([0, 0, 1, 2], np.uint32)
@@ -105,7 +109,7 @@ def test_the_statistic_sums_to_that_of_the_pair(wide):
 @pytest.mark.parametrize(
     ("kernel", "plain"),
     [
-        (pairs.leaf_steps_in_best_pair, naive_logit.leaf_pair),
+        (leaf_steps_in_best_pair, naive_logit.leaf_pair),
         (pairs.leaf_steps_full_hessian, naive_logit.leaf_dense),
     ],
 )
@@ -135,7 +139,7 @@ def test_the_hand_worked_sums_and_pair():
 def test_the_hand_worked_leaves():
     zero = np.zeros((4, 3))
     assert naive_logit.log_loss(zero, LABELS) == pytest.approx(4.394449, abs=1e-6)
-    pair = leaf(pairs.leaf_steps_in_best_pair, UNIFORM, LABELS, ONES, ORDER)
+    pair = leaf(leaf_steps_in_best_pair, UNIFORM, LABELS, ONES, ORDER)
     np.testing.assert_allclose(pair, [0.375, -0.375, 0], atol=1e-6)
     assert naive_logit.log_loss(zero + pair, LABELS) == pytest.approx(4.204795, abs=1e-6)
     dense = leaf(pairs.leaf_steps_full_hessian, UNIFORM, LABELS, ONES, ORDER)
@@ -150,7 +154,7 @@ def test_for_two_classes_all_leaves_are_one(seed):
     pair, dense, vector = (
         leaf(kind, P, y, w, order)
         for kind in (
-            pairs.leaf_steps_in_best_pair,
+            leaf_steps_in_best_pair,
             pairs.leaf_steps_full_hessian,
             kernels.leaf_steps_diagonal,
         )
@@ -169,7 +173,7 @@ def test_at_uniform_probabilities_the_diagonal_step_is_the_dense_one():
 
 @pytest.mark.parametrize(
     "kind",
-    [pairs.leaf_steps_in_best_pair, pairs.leaf_steps_full_hessian, kernels.leaf_steps_diagonal],
+    [leaf_steps_in_best_pair, pairs.leaf_steps_full_hessian, kernels.leaf_steps_diagonal],
 )
 @pytest.mark.parametrize("K", [2, 3, 10])
 def test_every_leaf_lowers_the_quadratic_loss_of_its_rows(kind, K):
@@ -181,7 +185,7 @@ def test_every_leaf_lowers_the_quadratic_loss_of_its_rows(kind, K):
         assert -G @ f + f @ H @ f / 2 < 0
 
 
-@pytest.mark.parametrize("kind", [pairs.leaf_steps_in_best_pair, pairs.leaf_steps_full_hessian])
+@pytest.mark.parametrize("kind", [leaf_steps_in_best_pair, pairs.leaf_steps_full_hessian])
 def test_a_leaf_without_any_hessian_is_clamped(kind):
     # Certain and wrong: p is 0 or 1 to the last bit of float32.
     P = np.tile(np.array([0, 1, 0, 0], np.float32), (3, 1))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -25,10 +26,6 @@ Leaf = Literal["pair", "vector", "dense"]
 PairChoice = Literal["gain", "gradient"]
 
 _LEAVES = {"vector": kernels.leaf_steps_diagonal, "dense": pairs.leaf_steps_full_hessian}
-_LEAVES_OF_PAIRS = {
-    "gain": pairs.leaf_steps_in_best_pair,
-    "gradient": pairs.leaf_steps_in_farthest_pair,
-}
 
 
 @dataclass(eq=False)
@@ -116,6 +113,7 @@ class AOSOLogitBoostClassifier(NewtonTreesClassifier):
     pair_choice: PairChoice = "gain"
 
     def _create_algorithm(self) -> Algorithm:
-        kernel = _LEAVES_OF_PAIRS[self.pair_choice] if self.leaf == "pair" else _LEAVES[self.leaf]
         by_gain = self.pair_choice == "gain"
+        in_pairs = partial(pairs.leaf_steps_in_class_pairs, by_gain=by_gain)
+        kernel = in_pairs if self.leaf == "pair" else _LEAVES[self.leaf]
         return _AOSOLogitBoost(self.learning_rate, self.l2_regularization, kernel, by_gain)
