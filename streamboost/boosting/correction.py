@@ -113,8 +113,8 @@ def initial_scores_of_new_classes(scores: np.ndarray, y: np.ndarray, n_classes: 
 
     `scores` (n, known classes), at temperature 1, and `y` int64 (n,) are of the most recent rows.
     The initial score of a new class is the log odds of its share against the known classes, plus
-    the mean log-sum-exp of the known scores, as in `softmax_base_scores`. For the shares, one row
-    is added to each class.
+    the mean log-sum-exp of the known scores, as in `SoftmaxAlgorithm.base_scores`. For the shares,
+    one row is added to each class.
     """
     known = scores.shape[1]
     if n_classes == known:

@@ -192,8 +192,12 @@ class Algorithm(ABC):
         raise NotImplementedError
 
     def update_state(self, state: Any, grown: Sequence[Any]) -> None:
-        """Add the values of the round's weak learners to the state of all rows."""
-        raise NotImplementedError
+        """Add the values of the round's weak learners to the state of all rows.
+
+        The default is for trees, and for a state whose `scores` are the scores (n, K) of the rows.
+        """
+        for tree in grown:
+            state.scores += tree.values[tree.leaf_indices(len(state.scores))]
 
 
 def boost(

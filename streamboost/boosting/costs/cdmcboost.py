@@ -32,13 +32,14 @@ class _CDMCBoost(SimplexAlgorithm):
 
         The tree is for the next coordinate for which a tree lowers the risk.
         """
-        n_coordinates = state.z.shape[1] - 1
+        n_coordinates = state.scores.shape[1] - 1
         risks = state.risks()
         for turn in range(n_coordinates):
             tree = self._grow_tree_for_coordinate(
                 (state.rounds + turn) % n_coordinates, risks, state, grower
             )
             if tree is not None:
+                state.rounds += 1
                 return [tree]
         return []
 

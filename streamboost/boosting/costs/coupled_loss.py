@@ -9,7 +9,6 @@ equality if f is ±1 (Appel, 2017, equations 4.8-4.10). As s+ + s- is equal for 
 compute s+ + s- once, and s+ - s- for each f.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +18,6 @@ from streamboost.boosting.costs.subcosts import Costs
 from streamboost.boosting.links import NO_COSTS, Link
 from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.training_data import TrainingData
-from streamboost.trees.tree import Tree
 
 FARTHEST = 4.0
 """Largest coefficient: one round changes a weight by at most exp(±4)."""
@@ -153,12 +151,3 @@ class CoupledAlgorithm(Algorithm):
         return optimal_coefficients(
             weight_sum, weight_difference, self.smoothing * float(weight_sum.mean())
         )
-
-
-class CoupledTreeAlgorithm(CoupledAlgorithm):
-    """Base class of the boosting algorithms that minimise the coupled loss with trees."""
-
-    def update_state(self, state: CoupledState, trees: Sequence[Tree]) -> None:
-        """Add the leaf values of the trees to the scores of all rows."""
-        for tree in trees:
-            state.scores += tree.values[tree.leaf_indices(len(state.scores))]

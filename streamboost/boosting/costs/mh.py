@@ -6,8 +6,8 @@ import numpy as np
 
 from streamboost.boosting.costs.coupled_loss import (
     LEAST_GAIN,
+    CoupledAlgorithm,
     CoupledState,
-    CoupledTreeAlgorithm,
     loss_bound,
     optimal_coefficients,
 )
@@ -22,7 +22,7 @@ from streamboost.trees.tree import Tree
 _SMOOTHING = 1e-3  # of the base scores, as in `RebelClassifier`
 
 
-class _AdaBoostMH(CoupledTreeAlgorithm):
+class _AdaBoostMH(CoupledAlgorithm):
     """Algorithm of AdaBoost.MH: each round grows a tree with half log odds as leaf values."""
 
     def grow_round(self, state: CoupledState, grower: Grower) -> list[Tree]:

@@ -16,8 +16,8 @@ from streamboost.boosting.constraints import (
 )
 from streamboost.boosting.costs.coupled_loss import (
     LEAST_GAIN,
+    CoupledAlgorithm,
     CoupledState,
-    CoupledTreeAlgorithm,
     loss_bound,
 )
 from streamboost.boosting.costs.similarity_rounds import SimilarityAlgorithm
@@ -32,7 +32,7 @@ from streamboost.trees.tree import Tree
 
 
 @dataclass(eq=False)
-class _SignTreeAlgorithm(CoupledTreeAlgorithm):
+class _SignTreeAlgorithm(CoupledAlgorithm):
     """Algorithm of REBEL: each round grows a tree of leaf values ±1, layer by layer (section 4.4).
 
     The first split is the stump of least loss (equation 4.10). In each further layer, the

@@ -7,7 +7,6 @@ the population is least at z_k = log p_k up to a constant, so that p = softmax(z
 numbers z are stored.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,6 @@ from streamboost.boosting.committee import Committee
 from streamboost.boosting.estimator import BoostingClassifier, Pruning
 from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.training_data import TrainingData
-from streamboost.trees.tree import Tree
 
 FARTHEST = 4.0
 """Bound of a step, as the logarithm of its factor on a row's risk.
@@ -55,7 +53,7 @@ class SimplexState:
 
     y: np.ndarray
     n_records: np.ndarray
-    z: np.ndarray
+    scores: np.ndarray
     rounds: int = 0
 
     def risks(self) -> np.ndarray:
@@ -64,7 +62,7 @@ class SimplexState:
         The result is float64 (n, K); c is the class of row i.
         """
         own = np.arange(len(self.y)), self.y
-        log_e = (self.z - self.z[own][:, None]) / 2
+        log_e = (self.scores - self.scores[own][:, None]) / 2
         log_e[own] = -np.inf
         return np.asarray(np.exp(log_e - log_e.max()))
 
@@ -84,12 +82,6 @@ class SimplexAlgorithm(Algorithm):
     def initial_state(self, data: TrainingData, scores: np.ndarray) -> SimplexState:
         """Create the state of the training rows from their `scores` (n, K)."""
         return SimplexState(data.y, data.weight, scores.copy())
-
-    def update_state(self, state: SimplexState, trees: Sequence[Tree]) -> None:
-        """Add the leaf values of the trees to the scores of all rows."""
-        state.rounds += 1
-        for tree in trees:
-            state.z += tree.values[tree.leaf_indices(len(state.y))]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -36,20 +36,6 @@ class SoftmaxState(RowState):
 
     rounds: int = 0
 
-    def add_trees(self, trees: Sequence[Tree]) -> None:
-        """Add the leaf values of a round's trees to the scores, and update the probabilities."""
-        self.rounds += 1
-        args = self.scores, self.probabilities
-        if len(trees) == 1:
-            (tree,) = trees
-            ends = np.stack([tree.start, tree.stop, tree.unsampled_start, tree.unsampled_stop])
-            kernels.update_softmax_by_tree(
-                *args, tree.rows, tree.unsampled_rows, ends, tree.values, self.rounds
-            )
-        else:
-            add_leaf_values(self.scores, trees)
-            kernels.softmax(*args)
-
 
 @dataclass(eq=False)
 class SoftmaxAlgorithm(Algorithm):
@@ -62,8 +48,25 @@ class SoftmaxAlgorithm(Algorithm):
     l2_regularization: float
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Return the base scores (K,): log class shares less mean; see `softmax_base_scores`."""
-        return softmax_base_scores(data, committee)
+        """Return the base scores, float64 (K,): log class shares less their mean.
+
+        If `committee` is extended, its classes keep their base scores. The base score of a new
+        class is the log odds of its share against the known classes, plus the mean log-sum-exp of
+        the committee's scores on these rows. Hence the mean probability of the class is near its
+        share.
+        """
+        share = smoothed_class_shares(data)
+        if committee is None:
+            b = np.log(share)
+            return np.asarray(b - b.mean())
+        known = len(committee.classes)
+        if known == len(share):
+            return committee.base
+        F = committee.class_scores(data.X)
+        top = F.max(axis=1)
+        level = _mean_over_shards(data, top + np.log(np.exp(F - top[:, None]).sum(axis=1)))
+        new = level + np.log(share[known:] / share[:known].sum())
+        return np.concatenate([committee.base, new])
 
     def initial_state(self, data: TrainingData, scores: np.ndarray) -> SoftmaxState:
         """Create the state of the training rows from their `scores` (n, K)."""
@@ -73,29 +76,18 @@ class SoftmaxAlgorithm(Algorithm):
         return SoftmaxState(data.y, data.weight.astype(np.float32), F, P)
 
     def update_state(self, state: SoftmaxState, trees: Sequence[Tree]) -> None:
-        """Add the trees of a round to the scores and probabilities of all rows."""
-        state.add_trees(trees)
-
-
-def softmax_base_scores(data: TrainingData, committee: Committee | None) -> np.ndarray:
-    """Return the base scores of a softmax model, float64 (K,): log class shares less their mean.
-
-    If `committee` is extended, its classes keep their base scores. The base score of a new class is
-    the log odds of its share against the known classes, plus the mean log-sum-exp of the
-    committee's scores on these rows. Hence the mean probability of the class is near its share.
-    """
-    share = smoothed_class_shares(data)
-    if committee is None:
-        b = np.log(share)
-        return np.asarray(b - b.mean())
-    known = len(committee.classes)
-    if known == len(share):
-        return committee.base
-    F = committee.class_scores(data.X)
-    top = F.max(axis=1)
-    level = _mean_over_shards(data, top + np.log(np.exp(F - top[:, None]).sum(axis=1)))
-    new = level + np.log(share[known:] / share[:known].sum())
-    return np.concatenate([committee.base, new])
+        """Add the leaf values of a round's trees to the scores, and update the probabilities."""
+        state.rounds += 1
+        args = state.scores, state.probabilities
+        if len(trees) == 1:
+            (tree,) = trees
+            ends = np.stack([tree.start, tree.stop, tree.unsampled_start, tree.unsampled_stop])
+            kernels.update_softmax_by_tree(
+                *args, tree.rows, tree.unsampled_rows, ends, tree.values, state.rounds
+            )
+        else:
+            add_leaf_values(state.scores, trees)
+            kernels.softmax(*args)
 
 
 def _mean_over_shards(data: TrainingData, values: np.ndarray) -> float:

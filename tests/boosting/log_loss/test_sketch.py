@@ -161,11 +161,11 @@ def test_a_new_class_enters_near_its_share(digits):
     X, y, *_ = digits
     old = y < 7
     fitted = model(n_estimators=40).fit(X[old], y[old])
-    from streamboost.boosting.log_loss.softmax import softmax_base_scores
+    from streamboost.boosting.log_loss.softmax import SoftmaxAlgorithm
     from streamboost.boosting.training_data import TrainingData
 
     data = TrainingData(X.astype(np.float32), y.astype(np.uint32), np.ones(len(y)), np.arange(10))
-    base = softmax_base_scores(data, fitted.committee_)
+    base = SoftmaxAlgorithm(0.1, 0.0).base_scores(data, fitted.committee_)
     known = fitted.committee_.class_scores(X)
     F = np.hstack([known, np.tile(base[7:], (len(X), 1))])
     share = np.bincount(y, minlength=10)[7:] / len(y)
