@@ -177,14 +177,15 @@ def write_leaf_indices(nodes, set_of, sets, roots, X, leaves):
     """
     if sets.shape[0] == 0 and X.shape[0] > _FEW_PLACED:
         _write_leaf_indices_by_bit_masks(nodes, roots, X, leaves)
-        return
-    for t in range(roots.size):
-        for i in range(X.shape[0]):
-            if sets.shape[0] == 0:
-                leaf = find_leaf(nodes, roots[t], X, i)
-            else:
+    elif sets.shape[0] == 0:
+        for t in range(roots.size):
+            for i in range(X.shape[0]):
+                leaves[i, t] = np.uint8(find_leaf(nodes, roots[t], X, i) & 255)
+    else:
+        for t in range(roots.size):
+            for i in range(X.shape[0]):
                 leaf = _find_leaf_with_categories(nodes, set_of, sets, roots[t], X, i)
-            leaves[i, t] = np.uint8(leaf & 255)
+                leaves[i, t] = np.uint8(leaf & 255)
 
 
 @kernel
