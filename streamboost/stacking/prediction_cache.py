@@ -142,7 +142,7 @@ class PredictionCache:
                 self._entries.values(), key=itemgetter(0, 1, 2)
             )
         ]
-        logs = b"".join([logs for *_, logs in self._entries.values()])
+        logs = b"".join(map(itemgetter(-1), self._entries.values()))
         return about, {"logs": np.frombuffer(logs, dtype=np.float32)}
 
     def resume(self, about: list[Any], arrays: Arrays) -> None:
