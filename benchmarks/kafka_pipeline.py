@@ -1,6 +1,6 @@
 """Speed of the whole pipeline over Kafka, compared with a bare consume-and-produce loop.
 
-    python -m benchmarks.kafka_pipeline [--records 30000] [--batch 500] [--seconds 20] [--set 50000]
+    python -m benchmarks.kafka_pipeline [--records 30000] [--batch 500] [--set 50000]
 
 The benchmark starts a broker on the same cores and generates records of 16 features and 8 classes.
 
@@ -10,9 +10,6 @@ predictions and commits them with its offsets, in batches of the same size. Wall
 second are measured from the first commit to the last, alternately. A second table shows the
 pipeline's time by step of its loop. Commits run in other threads; the steps wait for commits that
 are not complete.
-
-Latency: from sending a record, at 1,000 a second, until its committed prediction is read, for
-`--seconds`.
 
 Restart: the pipeline has learned `--set` labels, is killed with SIGKILL, and is started again. The
 time until the next prediction is measured.
@@ -92,7 +89,7 @@ def put(cluster, topic, payloads):
         producer.flush()
 
 
-def prepare(cluster, folder, name, batch, size=TAUGHT, schedule=ONCE):
+def prepare(cluster, folder, name, batch=100, size=TAUGHT, schedule=ONCE):
     """Write a pipeline file, create its topics and let it learn `size` records."""
     folder.mkdir()
     file = folder / "p.toml"
@@ -197,35 +194,6 @@ def follower(cluster, name):
     return consumer
 
 
-def latency(cluster, folder, seconds, console):
-    name = "latency"
-    file = prepare(cluster, folder / name, name, 100)
-    payloads = messages(TAUGHT, 1_000 * (seconds + 5))[0]
-    consumer, process = follower(cluster, name), started(file)
-    sent, waited, at = [], {}, 0
-    with closing(cluster.create_producer(linger_ms=0)) as producer:
-        producer.send(f"{name}.records", payloads[0])
-        while not consumer.poll(timeout_ms=100):
-            pass
-        began = time.perf_counter()
-        while len(waited) < 1_000 * seconds:
-            due = int((time.perf_counter() - began) * 1_000)
-            while at < min(due, len(payloads) - 1):
-                at += 1
-                sent.append(time.perf_counter())
-                producer.send(f"{name}.records", payloads[at])
-            for records in consumer.poll(timeout_ms=1).values():
-                now = time.perf_counter()
-                for _ in records:
-                    waited[len(waited)] = now - sent[len(waited)]
-    process.send_signal(signal.SIGTERM)
-    process.wait()
-    consumer.close()
-    found = np.array(list(waited.values()))[1_000:] * 1e3  # the first second is the start's
-    median, late = np.percentile(found, [50, 99])
-    console.print(f"latency at 1,000 records/s: median {median:.0f} ms, 99 % within {late:.0f} ms")
-
-
 def restart(cluster, folder, size, console):
     name = "restart"
     once = f'first = {size}\ngrowth = 1e9\nretrain_every = "none"\nextend_every = "none"'
@@ -254,7 +222,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=30_000)
     parser.add_argument("--batch", type=int, default=500)
-    parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--set", type=int, default=50_000)
     given = parser.parse_args()
     console = Console()
@@ -265,7 +232,6 @@ def main():
         try:
             cluster = KafkaCluster(broker.servers)
             throughput(cluster, folder, given.batch, given.records, console)
-            latency(cluster, folder, given.seconds, console)
             restart(cluster, folder, given.set, console)
         finally:
             broker.kill()

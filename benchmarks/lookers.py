@@ -92,13 +92,18 @@ class Dashboards(Lookers):
 
 
 class Asking(Lookers):
-    """Prediction requests and their `serve`; requests are sent only during turns."""
+    """Prediction requests and their `serve`; requests are sent only during turns.
+
+    Attributes
+    ----------
+    taken : for each turn, the latency of its responses in milliseconds
+    """
 
     module = "predicting"
 
     def __init__(self, server, clients, n):
         super().__init__(server, clients, n)
-        self._seconds, self._taken = [], []
+        self._seconds, self.taken = [], []
 
     def warm_up(self):
         # Loads the checkpoint, and compiles kernels that no run has compiled yet.
@@ -113,11 +118,11 @@ class Asking(Lookers):
         self._tell("rest")
         seconds, *taken = map(float, self._clients.stdout.readline().split())
         self._seconds.append(seconds)
-        self._taken.append(taken)
+        self.taken.append(taken)
 
     def did(self):
         # The first two entries are from the time before the turns and from the warm-up turn.
-        taken = np.concatenate(self._taken[2:])
+        taken = np.concatenate(self.taken[2:])
         middle, late = np.percentile(taken, [50, 99])
         answers = len(taken) / sum(self._seconds[2:])
         return (
