@@ -172,6 +172,11 @@ class BatchReader:
         if source in JOINED and not behind:
             self._caught_up.add(source)
 
+    @property
+    def has_read_all(self) -> bool:
+        """Whether each source that was polled last returned fewer messages than its limit."""
+        return self.short == self.n_polled.keys()
+
     def build_empty_batch(self) -> BatchInputs:
         """Return a batch without messages, for example to deploy a trained committee."""
         self.last_batch_time_ms = self._next_batch_time_ms()

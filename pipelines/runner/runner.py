@@ -33,8 +33,10 @@ _log = logging.getLogger(__name__)
 class Runner:
     """Loop that processes batch after batch, commits the results, and takes checkpoints.
 
-    Commits may be pipelined: the next batch is processed while a commit waits for brokers and
-    disks, which takes about as long as a step. Checkpoints and due observers wait for the commit.
+    Commits may be pipelined: if more messages are unread, the next batch is processed while a
+    commit waits for brokers and disks, which takes about as long as a step. If all are read, the
+    next poll waits for the commit instead: messages that arrive meanwhile join one batch, and none
+    waits for two commits. Checkpoints and due observers wait for the commit, too.
 
     Parameters
     ----------
@@ -120,6 +122,8 @@ class Runner:
             while self._ahead is not None or not self.stop.requested:
                 self._run_observers_between_batches()
                 self.stage_timer.begin_batch()
+                if self.intake.has_read_all:
+                    self.await_commit()
                 inputs = self._take_batch_ahead() or self._poll_until_success()
                 self.backlog.update(self._kept_positions[0] if self._kept_positions else None)
                 if inputs is not None:

@@ -67,6 +67,20 @@ def test_the_next_batch_is_worked_on_while_one_is_committed(world, make_records)
     assert loop.is_committed
 
 
+def test_a_poll_waits_for_a_commit_once_all_was_read(world, make_records):
+    world.feed(make_records(25)[0])
+    loop = world.loop = world.fresh(pipelined_commits=True)
+    poll, seen = loop.intake.poll, []
+
+    def polling(**arguments):
+        seen.append((loop.pipeline.sequence, loop.is_committed))
+        return poll(**arguments)
+
+    loop.intake.poll = polling
+    world.run()
+    assert seen == [(0, True), (1, False), (2, False), (3, True)]
+
+
 @pytest.mark.slow
 def test_what_is_committed_is_the_same_as_one_batch_after_the_other(make_world, make_records):
     worlds = make_world(), make_world()
