@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
+_SWITCH = 0.0005
+"""Seconds after which a busy thread lets others run: a checkpoint loads during requests."""
+
 _GIVEN_UP = b"stopped while waiting: the next `streamboost serve` writes the pending labels\n"
 
 
@@ -95,6 +98,7 @@ def serve(
             for name, ended in server.log_out_users(configs, log_out).items():
                 print_lines(f"{name}: {ended} logins ended")
             return
+        sys.setswitchinterval(_SWITCH)
         people: list[tuple[str, Role]] = [(name, "operator") for name in operator or ()]
         people += [(name, "annotator") for name in annotator or ()]
         server.serve(

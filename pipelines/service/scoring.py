@@ -1,5 +1,6 @@
 """On-demand predictions and explanations by a pipeline's newest checkpoint, without logging."""
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -46,8 +47,8 @@ class CheckpointScorer:
     """Scorer of records with the learner of the newest checkpoint; thread-safe.
 
     Nothing is logged, requested or learned, and the pipeline need not run. A background thread
-    loads newer checkpoints, while the loaded checkpoint continues to answer. If the pipeline writes
-    checkpoints faster than they are loaded, some are skipped.
+    loads newer checkpoints and scores a first record, while the loaded checkpoint continues to
+    answer. If the pipeline writes checkpoints faster than they are loaded, some are skipped.
 
     Parameters
     ----------
@@ -67,15 +68,14 @@ class CheckpointScorer:
         self._clock = clock
         self._due = 0.0
         self._known: _LoadedModel | None = None
-        self._asked: _LoadedModel | None = None
         self._tried = -1
         self._loading = threading.Lock()
         self._scoring = threading.Lock()
 
     @property
     def is_ready(self) -> bool:
-        """Whether `predict` would run at once: the model is warm, and no other prediction runs."""
-        return self._asked is self._known is not None and not self._scoring.locked()
+        """Whether `predict` would run at once: a model is loaded, and no other prediction runs."""
+        return self._known is not None and not self._scoring.locked()
 
     def predict(self, records: Sequence[Document]) -> Document:
         """Return the predictions of `records`, and the batch sequence of the checkpoint.
@@ -91,7 +91,6 @@ class CheckpointScorer:
         if model.learner.decisions is not None:
             for one, label in zip(found, decided, strict=True):
                 one["decision"] = model.label_to_json(label)
-        self._asked = model
         return {"sequence": model.sequence, "predictions": found}
 
     def explain(self, records: Sequence[Document]) -> Document:
@@ -173,6 +172,9 @@ class CheckpointScorer:
             with self._loading:
                 if self._known is None:
                     self._load_checkpoint()
+                    if self._known is not None:
+                        # Full collections ignore the loaded modules, which would take 0.1 s each.
+                        gc.freeze()
             if self._known is None:
                 raise StateError(
                     f"{self._state.path} has no checkpoint to predict with: wait for [pipeline] "
@@ -204,10 +206,19 @@ class CheckpointScorer:
         self._tried = there[0] if there else -1
         if found is None:
             return
-        restored = restore_learner(
+        schema, learner = restore_learner(
             found, self._encoders, "read the predictions that the pipeline writes"
         )
-        self._known = _LoadedModel(found[1]["sequence"], *restored)
+        _warm_up(learner)
+        self._known = _LoadedModel(found[1]["sequence"], schema, learner)
+
+
+def _warm_up(learner: "StreamLearner") -> None:
+    """Score a record without values, so that no request waits for what a first call builds."""
+    import numpy as np  # the library loads it anyway, but `serve` starts without
+
+    if learner.n_features:
+        learner.score(np.full((1, learner.n_features), np.nan, dtype=np.float32))
 
 
 def _prediction_document(

@@ -113,8 +113,8 @@ def test_nobody_waits_in_the_event_loop_for_a_committee_to_load_or_for_others(si
     assert scoring.is_ready
     with scoring._scoring:  # as while a thread scores what somebody else sent
         assert not scoring.is_ready
-    scoring._load_checkpoint()  # a newer one, which has not been asked yet
-    assert not scoring.is_ready
+    scoring._load_checkpoint()  # a newer one, which is warm when it takes over
+    assert scoring.is_ready
 
 
 def test_a_newer_checkpoint_is_gone_by(site, file):
