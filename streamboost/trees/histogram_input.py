@@ -11,8 +11,15 @@ from streamboost.kernels import pairs
 from streamboost.kernels.growing.criteria import GINI, NEWTON, NEWTON_SUMS
 from streamboost.kernels.softmax import quantize_without_overflow
 
-WIDE_ROWS = 65_536
-"""Number of rows, or total weight, above which 32 bits are too coarse for small gradients."""
+WIDE_ROWS = 2**20
+"""Number of rows, or total weight, above which 32 bits are too coarse for small gradients.
+
+A sum of absolute gradients has 30 bits, and the mean gradient of a row at least 10."""
+
+_HEAVY = 65_536
+"""Total weight above which gradients of at most as many rows, with a weight above 1, keep 52 bits.
+
+Gradients are rounded before they are multiplied by the weight."""
 
 _MOST_RECORDS = 2.0**32
 """Total weight above which weights are divided by a lot, a number of records.
@@ -86,7 +93,7 @@ def choose_gradient_format(
     number of sums per histogram bin.
     """
     weight, total, lot = _divide_weights_by_lot(weight, total, n_rows)
-    is_unpacked = max(n_rows, total) > WIDE_ROWS
+    is_unpacked = _are_sums_wide(n_rows, total)
     return weight, lot, *((NEWTON_SUMS, 2) if is_unpacked else (NEWTON, 1))
 
 
@@ -117,7 +124,7 @@ def class_pair_histogram_input(
         True: choose the second class by the largest gain; False: by the smallest gradient sum.
     """
     weight, total, lot = _divide_weights_by_lot(weight, float(weight[rows].sum()), len(rows))
-    is_unpacked = max(len(rows), total) > WIDE_ROWS
+    is_unpacked = _are_sums_wide(len(rows), total)
     bits = _SUM_BITS if is_unpacked else 30
     scale_g, scale_h = pairs.write_class_pair_gradients(
         probabilities, y, weight, rows, by_gain, bits, is_unpacked, buffer
@@ -201,6 +208,11 @@ def vector_histogram_input(
 
 def _inverse_or_zero(scale: float) -> float:
     return 1.0 / scale if scale > 0 else 0.0  # without weight there is no gain
+
+
+def _are_sums_wide(n_rows: int, total: float) -> bool:
+    """Return whether sums of gradients, and of Hessians, have an int64 each, not half of one."""
+    return max(n_rows, total) > WIDE_ROWS or total > _HEAVY >= n_rows
 
 
 def _divide_weights_by_lot(

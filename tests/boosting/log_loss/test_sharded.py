@@ -46,7 +46,7 @@ def estimator(**settings):
     return SketchLogitBoostClassifier(**{"n_estimators": 5, "min_child_weight": 0.01} | settings)
 
 
-def in_shards(model, owner, weight, committee=None, n_shards=None, X=X, y=y):
+def in_shards(model, owner, weight, committee=None, n_shards=None):
     """Train with row i in shard `owner[i]`: a committee of each."""
     known = None if committee is None else committee.classes
     whole = make_training_data(X, y, weight, known, model._categorical_mask(X))
@@ -130,11 +130,10 @@ def test_how_many_leaves_a_turn_splits_changes_no_bit(a_turn, monkeypatch):
         assert bytes_of(committee) == expected
 
 
-def test_trees_of_wide_sums_are_the_same():
-    X, y = np.tile(rng.random((1000, 3), np.float32), (70, 1)), np.resize([0, 1, 2, 1], 70_000)
-    model, weight = estimator(), np.ones(len(X))
-    expected = bytes_of(model.train(X, y, seed=3))
-    for committee in in_shards(model, np.arange(len(X)) % 3, weight, X=X, y=y):
+def test_trees_of_wide_sums_are_the_same(monkeypatch):
+    monkeypatch.setattr("streamboost.trees.histogram_input.WIDE_ROWS", 10)
+    expected = bytes_of(estimator().train(X, y, seed=3))
+    for committee in in_shards(estimator(), np.arange(N) % 3, WEIGHTS["alike"]):
         assert bytes_of(committee) == expected
 
 

@@ -9,6 +9,7 @@ from streamboost.trees.bins import Bins
 from streamboost.trees.grower import Grower
 from streamboost.trees.histogram_input import (
     WIDE_ROWS,
+    choose_gradient_format,
     class_weight_histogram_input,
     gradient_histogram_input,
     vector_histogram_input,
@@ -204,6 +205,22 @@ def test_many_rows_use_wide_sums_and_grow_the_same_tree(monkeypatch):
     assert WIDE_ROWS > 300
     assert leaf_sets(packed) == leaf_sets(wide)
     np.testing.assert_array_equal(packed.nodes["bin"], wide.nodes["bin"])
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "weight", "kind"),
+    [
+        (65_536, 1.0, kernels.NEWTON),
+        (1000, 66.0, kernels.NEWTON_SUMS),
+        (100_000, 1.0, kernels.NEWTON),
+        (100_000, 11.0, kernels.NEWTON_SUMS),
+        (2**20, 1.0, kernels.NEWTON),
+        (2**20 + 1, 0.5, kernels.NEWTON_SUMS),
+    ],
+)
+def test_sums_are_wide_if_rows_are_many_or_heavy(n_rows, weight, kind):
+    weights = np.full(n_rows, weight, np.float32)
+    assert choose_gradient_format(weights, weight * n_rows, n_rows)[2] == kind
 
 
 def test_first_and_lowest_of_equal_splits_wins():
