@@ -1,21 +1,26 @@
 """CPU seconds to LightGBM's best error, one thread, our defaults the same for all sets.
 
     python -m benchmarks.time_to_error [--seeds 5] [--sets satimage letter ...] [--baseline FOLDER]
-        [--plot FILE]
+        [--plot FILE] [--parameters JSON]
 
 LightGBM, XGBoost (both of 15 leaves, rate 0.1) and scikit-learn's histogram boosting are trained
-for 50, 100, 300 and 1000 rounds. The target is LightGBM's best test error over these, plus one test
-row. Each model's time is the CPU time of the cheapest grid point whose error reaches the target
-(ours: the mean error over the seeds). Our grid of rounds is finer, as it is trained separately for
-each number of rounds. The ratios are LightGBM's time to its own best error, and XGBoost's time to
-the target, divided by ours. Only measured times are printed: a model that never reaches the target
-shows its best error instead.
+for 50, 100, 300 and 1000 rounds; for LightGBM, these are stages of one training. The target is
+LightGBM's best test error over these, plus one test row. Each model's time is the CPU time of the
+cheapest grid point whose error reaches the target (ours: the mean error over the seeds). Our grid
+of rounds is finer, as it is trained separately for each number of rounds. The ratios are LightGBM's
+time to its own best error, and XGBoost's time to the target, divided by ours. Only measured times
+are printed: a model that never reaches the target shows its best error instead.
 
 Sets named ROWSxFEATURESxCLASSES are generated: normal columns, and classes from a noisy linear
-function of them. FOLDER holds another state of the project, for example a `git worktree` of the
-previous commit. Both states then train in processes of their own, alternately. The last columns are
-the baseline's time and its ratio to ours. If one of them never reaches the target, all rounds that
-both have tried are compared. Our times are medians over seeds and repeats.
+function of them. The sets "hastie" and "clusters" have 1,000,000 rows from scikit-learn's
+generators: ten normal columns whose squared length decides between two classes, and twenty columns
+with five classes of four clusters each. On these, only LightGBM is compared, and our grid of rounds
+is LightGBM's, as each fit takes seconds to minutes. JSON are parameters of our estimator instead of
+the defaults, such as '{"max_leaf_nodes": 8}'. FOLDER holds another state of the project, for
+example a `git worktree` of the previous commit. Both states then train in processes of their own,
+alternately. The last columns are the baseline's time and its ratio to ours. If one of them never
+reaches the target, all rounds that both have tried are compared. Our times are medians over seeds
+and repeats.
 """
 
 import argparse
@@ -31,6 +36,7 @@ import numpy as np
 from lightgbm import LGBMClassifier
 from rich.console import Console
 from rich.table import Table
+from sklearn.datasets import make_classification, make_hastie_10_2
 from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
@@ -40,6 +46,9 @@ from streamboost import SketchLogitBoostClassifier
 
 SETS = ["satimage", "letter", "usps", "segment", "dna180"]
 MADE_UP = ["300x20x3", "200000x50x3"]
+LARGE = ["hastie", "clusters"]
+LARGE_ROWS = 1_000_000
+TEST_ROWS = 20_000
 HERE = Path(__file__).parents[1]
 GRID = [50, 100, 300, 1000]
 OUR_GRID = [*range(15, 100, 5), *range(100, 200, 25), *range(200, 450, 50), 600, 800, 1000]
@@ -73,6 +82,9 @@ def split(name):
     """Return the four arrays of a set; segment without the test rows that are training rows."""
     if "x" in name and name[0].isdigit():
         return made_up(*map(int, name.split("x")))
+    if name in LARGE:
+        X, y = large(name)
+        return X[:LARGE_ROWS], y[:LARGE_ROWS], X[LARGE_ROWS:], y[LARGE_ROWS:]
     data = load(name)
     if data is None:
         return None
@@ -80,10 +92,28 @@ def split(name):
     return data["X_train"], data["y_train"], data["X_test"][rows], data["y_test"][rows]
 
 
+def large(name):
+    """Return the training rows and the test rows of a set of `LARGE`, and their classes."""
+    n = LARGE_ROWS + TEST_ROWS
+    if name == "hastie":
+        X, y = make_hastie_10_2(n, random_state=0)
+    else:
+        X, y = make_classification(
+            n,
+            n_features=20,
+            n_informative=10,
+            n_redundant=5,
+            n_classes=5,
+            n_clusters_per_class=4,
+            random_state=0,
+        )
+    return X.astype(np.float32), y.astype(np.int64)
+
+
 def made_up(n, n_features, n_classes):
-    """Return `n` training rows and 20,000 test rows."""
+    """Return `n` training rows, and the test rows."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((n + 20_000, n_features), dtype=np.float32)
+    X = rng.standard_normal((n + TEST_ROWS, n_features), dtype=np.float32)
     scores = X @ rng.standard_normal((n_features, n_classes)) / np.sqrt(n_features)
     y = (scores + 0.5 * rng.standard_normal(scores.shape)).argmax(axis=1)
     return X[:n], y[:n], X[n:], y[n:]
@@ -102,14 +132,24 @@ def peer(make, data, grid=GRID):
     return [(rounds, *timed(make(rounds), *data)) for rounds in grid]
 
 
-def ours(data, seeds, target):
-    """Measure our grid up to the first point at the target: (rounds, seconds, error)."""
+def lightgbm_stages(X, y, X_test, y_test):
+    """Train LightGBM for the most rounds: (rounds, seconds, error) after each number of GRID."""
+    ends, start = [], time.process_time()
+    model = lightgbm(GRID[-1])
+    model.fit(X, y, callbacks=[lambda _: ends.append(time.process_time() - start)])
     points = []
-    for rounds in OUR_GRID:
-        runs = [
-            timed(SketchLogitBoostClassifier(n_estimators=rounds, random_state=seed), *data)
-            for seed in range(seeds)
-        ]
+    for rounds in GRID:
+        error = float((model.predict(X_test, num_iteration=rounds) != y_test).mean())
+        points.append((rounds, ends[min(rounds, len(ends)) - 1], error))
+    return points
+
+
+def ours(data, seeds, target, grid, parameters):
+    """Measure our `grid` up to the first point at the target: (rounds, seconds, error)."""
+    points = []
+    for rounds in grid:
+        model = SketchLogitBoostClassifier(n_estimators=rounds).set_params(**parameters)
+        runs = [timed(model.set_params(random_state=seed), *data) for seed in range(seeds)]
         seconds, errors = zip(*runs, strict=True)
         points.append((rounds, float(np.median(seconds)), float(np.mean(errors))))
         if points[-1][2] <= target:
@@ -124,19 +164,21 @@ def cheapest(points, target):
 
 
 def cell(points, target):
-    """Return the time and rounds to the target, or the best error, as text."""
+    """Return the time and rounds to the target, or the best error, as text; "-" without points."""
+    if not points:
+        return "-"
     point = cheapest(points, target)
     if point is None:
         return f"best {100 * min(error for *_, error in points):.2f} %"
     return f"{point[1]:.3f} s ({point[0]})"
 
 
-def reached_by_each(name, target, seeds, folders, repeats):
+def reached_by_each(name, target, arguments, folders):
     """Measure our grid in processes of each state, alternately; return the points by state."""
     walks = {state: [] for state in folders}
-    for _ in range(repeats):
+    for _ in range(arguments.repeats):
         for state, folder in folders.items():
-            walks[state].append(in_a_process(folder, name, target, seeds))
+            walks[state].append(in_a_process(folder, name, target, arguments))
     # The errors are the same in every repeat, and so are the points reached.
     return {
         state: [
@@ -147,7 +189,7 @@ def reached_by_each(name, target, seeds, folders, repeats):
     }
 
 
-def in_a_process(folder, name, target, seeds):
+def in_a_process(folder, name, target, arguments):
     """Measure our grid with the project in `folder`, on the data of this state."""
     paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {
@@ -155,16 +197,17 @@ def in_a_process(folder, name, target, seeds):
         "STREAMBOOST_DATA": str(FOLDER),
         "OMP_NUM_THREADS": "1",
     }
-    command = [sys.executable, __file__, "--walk", name, repr(target), "--seeds", str(seeds)]
+    command = [sys.executable, __file__, "--walk", name, repr(target)]
+    command += ["--seeds", str(arguments.seeds), "--parameters", json.dumps(arguments.parameters)]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
     return [tuple(point) for point in json.loads(done.stdout)]
 
 
-def walk(name, target, seeds):
+def walk(name, target, arguments):
     """Measure our grid on a set, after compilation."""
-    data = split(name)
+    data, grid = split(name), GRID if name in LARGE else OUR_GRID
     SketchLogitBoostClassifier(n_estimators=2).fit(*data[:2]).predict(data[2])
-    return ours(data, seeds, target)
+    return ours(data, arguments.seeds, target, grid, arguments.parameters)
 
 
 def compare(name, arguments):
@@ -172,12 +215,14 @@ def compare(name, arguments):
     data = split(name)
     if data is None:
         return None
-    light, others = peer(lightgbm, data), [peer(xgboost, data), peer(histogram_boosting, data)]
+    light, others = lightgbm_stages(*data), [[], []]
+    if name not in LARGE:
+        others = [peer(xgboost, data), peer(histogram_boosting, data)]
     target = min(error for *_, error in light) + 1.0 / len(data[3]) + 1e-12
     folders = {"ours": HERE}
     if arguments.baseline:
         folders["baseline"] = arguments.baseline.resolve()
-    walked = reached_by_each(name, target, arguments.seeds, folders, arguments.repeats)
+    walked = reached_by_each(name, target, arguments, folders)
     best_light = min(light, key=lambda point: (point[2], point[1]))
     mine = cheapest(walked["ours"], target)
     theirs = {"LightGBM": best_light, "XGBoost": cheapest(others[0], target)}
@@ -238,6 +283,7 @@ def arguments_given():
     parser.add_argument("--sets", nargs="+", default=[*SETS, *MADE_UP])
     parser.add_argument("--baseline", type=Path, metavar="FOLDER")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw error over CPU seconds")
+    parser.add_argument("--parameters", type=json.loads, default={}, metavar="JSON")
     parser.add_argument("--walk", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -247,7 +293,7 @@ def main():
     warnings.filterwarnings("ignore")
     if arguments.walk:
         name, target = arguments.walk
-        print(json.dumps(walk(name, float(target), arguments.seeds)))
+        print(json.dumps(walk(name, float(target), arguments)))
         return
     table = Table(
         title="CPU seconds to the target error (rounds), one thread", title_justify="left"
@@ -269,7 +315,7 @@ def main():
         curves(arguments.plot, panels, "CPU seconds of training", "test error, %", log=True)
     console = Console(width=160)
     console.print(table)
-    console.print(f"Rounds tried: {GRID}; ours {OUR_GRID}")
+    console.print(f"Rounds tried: {GRID}; ours {OUR_GRID}, on {LARGE} {GRID}")
     for names in ([n for n in ratios if n in SETS], [n for n in ratios if n not in SETS]):
         for line in summary(ratios, names):
             console.print(line, highlight=False)
