@@ -1,9 +1,11 @@
 """Peak memory of training beyond its input, in bytes per value of the input.
 
     python -m benchmarks.memory [--rows 500000] [--columns 54] [--classes 7]
+        [--estimators SketchLogitBoostClassifier ...] [--inputs numbers ...]
 
-Each line is a process of its own. "traced" is what numpy and Python allocated at the peak, beyond
-the float32 input; "resident" is how far the process itself grew beyond what it held as `fit` began.
+The binned rows have one byte per value, so that the figures are also multiples of them. Each line
+is a process of its own. "traced" is what numpy and Python allocated at the peak, beyond the float32
+input; "resident" is how far the process itself grew beyond what it held as `fit` began.
 """
 
 import argparse
@@ -67,6 +69,8 @@ def main():
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--columns", type=int, default=54)
     parser.add_argument("--classes", type=int, default=7)
+    parser.add_argument("--estimators", nargs="+", default=ESTIMATORS)
+    parser.add_argument("--inputs", nargs="+", default=INPUTS)
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     shape = arguments.rows, arguments.columns, arguments.classes
@@ -77,8 +81,8 @@ def main():
     table = Table(title=title, title_justify="left")
     for column in ("estimator", "input", "traced, bytes/value", "resident, bytes/value"):
         table.add_column(column, justify="right" if "bytes" in column else "left")
-    for name in ESTIMATORS:
-        for kind in INPUTS:
+    for name in arguments.estimators:
+        for kind in arguments.inputs:
             sizes = ["--rows", "--columns", "--classes"]
             options = [str(x) for pair in zip(sizes, shape, strict=True) for x in pair]
             command = [sys.executable, "-m", "benchmarks.memory", *options, "--one", name, kind]
