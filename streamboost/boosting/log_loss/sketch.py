@@ -26,7 +26,8 @@ class SketchLogitBoostClassifier(SketchLogitBoost, LogLossClassifier):  # type: 
     max_leaf_nodes
         Largest number of leaves of a tree, which is grown best-first. None: one leaf for every 50
         rows, at least 31 and at most 80, or five per class (up to 250) if that is more. On few
-        rows, small trees are as accurate and are grown faster.
+        rows, small trees are as accurate and are grown faster. On many rows, 8 leaves with a
+        learning rate of 0.2 can be more accurate if class scores are sums over single features.
     max_depth
         Largest number of splits above a leaf. None: no bound.
     max_bins
