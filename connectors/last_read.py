@@ -7,8 +7,6 @@ import msgspec
 from streamboost.connectors.base import SinglePartitionSource
 from streamboost.errors import ConnectorError
 
-__all__ = ["LastMessageFingerprint", "ReplacementDetectingSource"]
-
 
 class LastMessageFingerprint(msgspec.Struct, frozen=True, array_like=True):
     """Offset and digest of the last message read, to detect a replaced source.

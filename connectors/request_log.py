@@ -5,8 +5,6 @@ from collections.abc import Sequence
 
 from streamboost.connectors.base import Message, Position, Source
 
-__all__ = ["RequestAnsweringSource"]
-
 
 class RequestAnsweringSource(Source):
     """Source of label messages, in the order of a log of requests.

@@ -8,8 +8,6 @@ from typing import TypeVar
 
 from streamboost.errors import ConnectorError
 
-__all__ = ["RECOVERED", "WAITING", "Interrupted", "StopToken"]
-
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -8,22 +8,6 @@ import numpy as np
 
 from streamboost.errors import ConfigurationError, DataError
 
-__all__ = [
-    "Label",
-    "as_ids",
-    "as_labels",
-    "as_predictions",
-    "as_propensity",
-    "as_records",
-    "as_rows",
-    "as_seed",
-    "as_sources",
-    "as_tick",
-    "as_weights",
-    "labels_to_array",
-    "pad_missing_columns",
-]
-
 Label = str | int
 
 _INT64 = np.iinfo(np.int64)

@@ -7,8 +7,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 import streamboost
 
-__all__ = ["describe_differences", "environment"]
-
 _PACKAGES = (
     "llvmlite",
     "numba",

@@ -18,19 +18,6 @@ Each message says what failed, where, the value, and the remedy.
 
 from typing import ClassVar
 
-__all__ = [
-    "ConfigurationError",
-    "ConnectorError",
-    "DataError",
-    "DeletedError",
-    "GapError",
-    "LostWorkerError",
-    "ModelFileError",
-    "StateError",
-    "StreamBoostError",
-    "UnavailableError",
-]
-
 
 class StreamBoostError(Exception):
     """Base class of all exceptions that streamboost raises."""

@@ -6,8 +6,6 @@ A field name, a label or a path may contain control characters. These can contro
 
 import re
 
-__all__ = ["escape_block", "escape_line"]
-
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
 )

@@ -16,22 +16,6 @@ if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
     from streamboost.boosting.correction import CorrectedCommittee
 
-__all__ = [
-    "Scored",
-    "committee_predictions",
-    "fill_missing_probabilities",
-    "label_probabilities",
-    "predict_labels",
-    "remove_calibration",
-    "rename_classes",
-    "score_by_class_shares",
-    "score_with_committee",
-    "top_probabilities",
-    "top_two_gap",
-    "utility_inputs",
-]
-
-
 _LEAST = -100.0
 """Lower bound of log probabilities, for probability 0."""
 

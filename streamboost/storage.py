@@ -18,21 +18,6 @@ import numpy as np
 
 from streamboost.errors import ModelFileError
 
-__all__ = [
-    "FORMAT",
-    "Arrays",
-    "decode_sealed_file",
-    "encode_sealed_file",
-    "pack_json",
-    "read_arrays",
-    "replace_atomically",
-    "select_prefix",
-    "sync_to_disk",
-    "unpack_json",
-    "write_arrays",
-    "write_bytes",
-]
-
 FORMAT = "0.3"
 """Version of the layout of sealed files and of the arrays in them; no other version is read."""
 

@@ -10,8 +10,6 @@ import msgspec
 
 from streamboost.connectors.base import Message
 
-__all__ = ["message_from_row", "record_from_cells"]
-
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 

@@ -16,8 +16,6 @@ from streamboost.connectors.files.cells import message_from_row, record_from_cel
 from streamboost.connectors.files.lines import LineSource
 from streamboost.errors import ConnectorError
 
-__all__ = ["CsvSource"]
-
 _log = logging.getLogger(__name__)
 
 _USUAL_LIMIT = 131_072

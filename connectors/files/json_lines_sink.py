@@ -9,8 +9,6 @@ from streamboost.connectors.base import Sink
 from streamboost.errors import ConnectorError, DataError
 from streamboost.storage import sync_to_disk
 
-__all__ = ["JsonLinesSink"]
-
 
 class JsonLinesSink(Sink):
     """Appends one line per message, and syncs the file to disk in `flush`.

@@ -26,8 +26,6 @@ from streamboost.connectors.files.rotation import (
 )
 from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
-__all__ = ["LineSource"]
-
 _log = logging.getLogger(__name__)
 
 _CHUNK = 64 * 1024

@@ -18,8 +18,6 @@ from streamboost.connectors.files.rotation import open_regular_file
 from streamboost.connectors.last_read import LastMessageFingerprint, ReplacementDetectingSource
 from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
-__all__ = ["ParquetSource"]
-
 _ROWS = 1_000
 """Number of rows in memory at once."""
 

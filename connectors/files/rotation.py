@@ -18,19 +18,6 @@ import msgspec
 
 from streamboost.errors import ConnectorError
 
-__all__ = [
-    "FileSegment",
-    "decode_segments",
-    "file_begins_with_segment",
-    "find_rotated_files",
-    "find_segment_file",
-    "find_unread_files",
-    "find_unread_link_targets",
-    "is_compressed",
-    "open_regular_file",
-    "rotated_file_mtimes",
-]
-
 _DIGITS = re.compile(r"\d+")
 
 _ADDED_WORDS = "old|bak|backup|prev|previous|orig|mon|tue|wed|thu|fri|sat|sun"

@@ -7,8 +7,6 @@ from collections import deque
 from streamboost.connectors.base import PARTITION, Message, SinglePartitionSource
 from streamboost.errors import ConnectorError
 
-__all__ = ["StdinSource"]
-
 STANDARD_INPUT = 0
 _CHUNK = 64 * 1024
 

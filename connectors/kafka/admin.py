@@ -7,22 +7,6 @@ from typing import Any, NamedTuple
 from streamboost.connectors.kafka.cluster import KafkaCluster, translate_errors
 from streamboost.errors import ConnectorError
 
-__all__ = [
-    "JOURNAL",
-    "MESSAGES",
-    "PROGRESS",
-    "REPLAYED",
-    "TABLE",
-    "RetentionLimits",
-    "add_partitions",
-    "check_group_is_empty",
-    "create_topics",
-    "missing_topics",
-    "partition_counts",
-    "retention_limits",
-    "retention_ms",
-]
-
 _THERE_ALREADY = 36
 """Error code of the broker if a topic to create already exists."""
 

@@ -30,8 +30,6 @@ from streamboost.connectors.kafka.options import (
 )
 from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
 
-__all__ = ["MOMENT_MS", "KafkaCluster", "close_producer", "translate_errors"]
-
 _log = logging.getLogger(__name__)
 
 _SETTINGS = (

@@ -18,8 +18,6 @@ from streamboost.connectors.kafka.producer import FailFastSender
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.errors import ConnectorError, UnavailableError
 
-__all__ = ["CompactedTopicReader", "CompactedTopicSink"]
-
 _log = logging.getLogger(__name__)
 
 _POLL_MS = 100

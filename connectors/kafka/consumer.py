@@ -13,21 +13,6 @@ from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, transl
 from streamboost.connectors.kafka.internals import failed_batch_offset, offset_in_error
 from streamboost.errors import ConnectorError, DeletedError, UnavailableError
 
-__all__ = [
-    "DamagedMessages",
-    "check_offset_is_retained",
-    "consumer_positions",
-    "find_damaged_messages",
-    "first_and_end_offsets",
-    "is_damaged_message_error",
-    "is_out_of_range_error",
-    "message_from_record",
-    "partition_numbers",
-    "poll_messages",
-    "topic_recreated_error",
-    "unknown_partition_error",
-]
-
 _POLL_MS = 100
 _CHECKSUM = "they do not match their checksum"
 

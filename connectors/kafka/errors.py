@@ -13,8 +13,6 @@ from kafka import errors as kafka_errors
 from kafka.consumer.fetcher import RecordTooLargeError
 from kafka.coordinator.base import UnjoinedGroupException
 
-__all__ = ["CREDENTIALS", "END", "FENCED", "RETRIED", "TOO_LARGE", "remedy_for_fatal_error"]
-
 FENCED: Final = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
 """Errors if another process has taken over the transactional id."""
 

@@ -20,8 +20,6 @@ from streamboost.connectors.kafka.consumer import (
 )
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
-__all__ = ["KafkaJournal", "StoredJournalEntry", "journal_topic"]
-
 
 class StoredJournalEntry(NamedTuple):
     """Journal entry with decoded headers; `writer` is a random id of the process that wrote it."""

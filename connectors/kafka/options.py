@@ -12,15 +12,6 @@ from kafka.net.sasl import SASL_MECHANISMS
 
 from streamboost.errors import ConfigurationError
 
-__all__ = [
-    "ADMIN",
-    "CONSUMER",
-    "FILES",
-    "PRODUCER",
-    "check_client_options",
-    "prepare_client_options",
-]
-
 CONSUMER = set(KafkaConsumer.DEFAULT_CONFIG)
 PRODUCER = set(KafkaProducer.DEFAULT_CONFIG)
 ADMIN = set(KafkaAdminClient.DEFAULT_CONFIG)

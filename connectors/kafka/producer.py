@@ -19,8 +19,6 @@ from streamboost.connectors.kafka.errors import TOO_LARGE
 from streamboost.connectors.kafka.internals import partition_sender
 from streamboost.errors import ConnectorError, UnavailableError
 
-__all__ = ["RECREATE_REMEDY", "FailFastSender", "send_arguments"]
-
 _PATIENCE = 30.0
 """Timeout of a write in seconds."""
 

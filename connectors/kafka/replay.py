@@ -23,8 +23,6 @@ from streamboost.connectors.kafka.consumer import (
 )
 from streamboost.errors import ConnectorError, UnavailableError
 
-__all__ = ["KafkaReplay"]
-
 _POLL_MS = 20
 
 

@@ -16,8 +16,6 @@ from streamboost.connectors.kafka.cluster import (
 from streamboost.connectors.kafka.producer import RECREATE_REMEDY, FailFastSender
 from streamboost.errors import ConnectorError
 
-__all__ = ["KafkaSink"]
-
 
 class KafkaSink(Sink):
     """Appends messages to a topic, in `flush` or as part of a `KafkaTransaction`.

@@ -30,8 +30,6 @@ from streamboost.connectors.kafka.internals import topic_id
 from streamboost.connectors.kafka.replay import KafkaReplay
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
-__all__ = ["KafkaSource"]
-
 _log = logging.getLogger(__name__)
 
 _POLL_MS = 20

@@ -21,8 +21,6 @@ from streamboost.connectors.kafka.producer import RECREATE_REMEDY, FailFastSende
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.errors import ConnectorError, StateError
 
-__all__ = ["KafkaTransaction"]
-
 _RESTART_REMEDY = (
     "it was the journal, which a restart needs: create it with `streamboost check "
     "--create-topics`, and start with an empty state folder"

@@ -9,8 +9,6 @@ import msgspec
 
 from streamboost.errors import ConnectorError, UnavailableError
 
-__all__ = ["ApiClient", "RequestRefusedError"]
-
 _LONGEST = 100_000
 """Limit of bytes read from an error response, which repeats the refused tasks."""
 

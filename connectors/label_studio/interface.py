@@ -24,8 +24,6 @@ from xml.etree import ElementTree
 
 import msgspec
 
-__all__ = ["TaskVariable", "add_missing_fields", "required_variables"]
-
 _IN_TEXT = re.compile(r"\$(\w+)")
 
 JsonType = TypeVar("JsonType", dict[str, Any], list[Any])

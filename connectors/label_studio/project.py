@@ -19,15 +19,6 @@ from streamboost.connectors.label_studio.interface import TaskVariable, required
 from streamboost.connectors.messages.labels import unprintable_character_fault
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
-__all__ = [
-    "KEY",
-    "ChoicesTag",
-    "LabelStudioAnswer",
-    "LabelStudioPrediction",
-    "LabelStudioProject",
-    "LabelStudioTask",
-]
-
 KEY = "streamboost"
 """Field of a task's data that identifies the task."""
 

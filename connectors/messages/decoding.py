@@ -26,24 +26,6 @@ from streamboost.features.number import as_number
 from streamboost.features.paths import flatten, is_within_any, make_values_reader, path_getter
 from streamboost.features.values import is_plain_number
 
-__all__ = [
-    "LONGEST_ID",
-    "DecodedRecords",
-    "KnownFields",
-    "NumberDecoder",
-    "RecordDecoder",
-    "Records",
-    "convert_numeric_cells",
-    "convert_plain_numbers",
-    "decode_json_object",
-    "explain_decode_error",
-    "is_valid_field_name",
-    "make_id_reader",
-    "make_time_reader",
-    "parse_number_cell",
-    "time_or_none",
-]
-
 LONGEST_ID = 1_000
 """Limit of characters of a record's id."""
 

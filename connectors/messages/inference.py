@@ -14,16 +14,6 @@ from streamboost.escaping import escape_line
 from streamboost.features.inference import InferredFields
 from streamboost.features.paths import flatten, path_getter
 
-__all__ = [
-    "absent_fields_error",
-    "inference_report",
-    "parse_json_objects",
-    "quoted_excerpt",
-    "time_field_error",
-    "undamaged_payloads",
-]
-
-
 _SHOWN = 60
 """Number of characters of a message that an error shows."""
 

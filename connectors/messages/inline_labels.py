@@ -10,8 +10,6 @@ from streamboost.connectors.messages.decoding import decode_json_object
 from streamboost.connectors.messages.labels import LABEL_MESSAGE_FIELDS
 from streamboost.features.paths import flatten, is_null, is_within_any, path_getter
 
-__all__ = ["RecordAndLabelMessages", "split_records_and_labels"]
-
 
 class RecordAndLabelMessages(NamedTuple):
     """Messages of one stream that have records, and those that have labels; some may have both."""

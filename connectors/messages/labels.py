@@ -22,24 +22,6 @@ from streamboost.connectors.messages.outgoing import DeadLetter, Label, Reason, 
 from streamboost.errors import ConfigurationError
 from streamboost.features.paths import is_null, path_getter
 
-__all__ = [
-    "LABEL_MESSAGE_FIELDS",
-    "LONGEST_LABEL",
-    "DecodedLabels",
-    "LabelFields",
-    "LabelKind",
-    "LabelMessageCodec",
-    "Labels",
-    "abbreviated_label",
-    "convert_label",
-    "infer_label_kind",
-    "label_from_json",
-    "label_to_json",
-    "most_similar_class",
-    "normalize_label",
-    "unprintable_character_fault",
-]
-
 LabelKind = Literal["string", "integer", "boolean"]
 
 LABEL_MESSAGE_FIELDS = ("time", "source")

@@ -17,19 +17,6 @@ import numpy.typing as npt
 
 from streamboost.connectors.base import Message, Position
 
-__all__ = [
-    "DeadLetter",
-    "Label",
-    "Prediction",
-    "Reason",
-    "Request",
-    "Time",
-    "encode_message",
-    "encode_messages",
-    "features_by_name",
-    "parse_time_ms",
-]
-
 Time = str | int | float | None
 """A record's own time, unchanged."""
 

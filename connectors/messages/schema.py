@@ -47,8 +47,6 @@ from streamboost.features.fields import Field, as_field
 from streamboost.features.inference import NEVER, infer_fields
 from streamboost.features.paths import first_nested_path, is_within_any
 
-__all__ = ["InferredSchema", "Schema"]
-
 LABEL = "label"
 """Field name that is always a label and no feature, in addition to the configured name."""
 

@@ -14,17 +14,6 @@ from streamboost.features.paths import flatten
 from streamboost.features.words import LONGEST
 from streamboost.storage import Arrays
 
-__all__ = [
-    "decode_fields",
-    "decode_values",
-    "encode_original_record",
-    "encode_values",
-    "encode_values_of_records",
-    "extract_original_record",
-    "values_from_arrays",
-    "values_to_arrays",
-]
-
 _LONGEST_NESTED = 100_000
 _NEVER_LONG = frozenset((float, int, bool, type(None)))
 

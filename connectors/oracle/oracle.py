@@ -12,8 +12,6 @@ from streamboost.connectors.oracle.table import OracleLabels
 from streamboost.connectors.request_log import RequestAnsweringSource
 from streamboost.errors import ConnectorError
 
-__all__ = ["AnswersOracle", "DelayedAnswerIds"]
-
 _PAGE = 1_000
 
 

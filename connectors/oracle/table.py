@@ -21,8 +21,6 @@ from streamboost.connectors.messages.inference import absent_fields_error
 from streamboost.errors import DataError
 from streamboost.features.paths import path_getter
 
-__all__ = ["AnswerFields", "OracleLabels", "json_label_as_text"]
-
 _log = logging.getLogger(__name__)
 
 _PAGE = 1_000

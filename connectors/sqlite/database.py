@@ -11,15 +11,6 @@ from pathlib import Path
 
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
-__all__ = [
-    "Database",
-    "append_payloads",
-    "check_stream_name",
-    "decode_if_utf8",
-    "stream_end_offset",
-    "table_exists",
-]
-
 _STREAM = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 _BUSY_SECONDS = 30.0
 _TURN_SECONDS = 1.0

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from streamboost.connectors.sqlite.database import Database
 
-__all__ = ["PersistentReader"]
-
 _FileIdentity = tuple[int, ...]
 
 

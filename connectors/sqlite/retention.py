@@ -15,8 +15,6 @@ from streamboost.connectors.sqlite.database import (
     table_exists,
 )
 
-__all__ = ["StreamMoment", "StreamRetention"]
-
 _STEP = 5_000
 """Maximum number of messages that one transaction deletes, so that it blocks other writers only for
 some milliseconds."""

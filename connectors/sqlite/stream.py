@@ -26,8 +26,6 @@ from streamboost.connectors.sqlite.database import (
 from streamboost.connectors.sqlite.reading import PersistentReader
 from streamboost.errors import ConfigurationError, DeletedError
 
-__all__ = ["SqliteSink", "SqliteSource"]
-
 _log = logging.getLogger(__name__)
 
 _BEGINNING = 1_000

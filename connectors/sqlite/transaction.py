@@ -19,8 +19,6 @@ from streamboost.connectors.sqlite.database import (
 from streamboost.connectors.sqlite.stream import SqliteSink
 from streamboost.errors import ConfigurationError, StateError
 
-__all__ = ["SqliteTransaction"]
-
 _PAGE = 256
 
 

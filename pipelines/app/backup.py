@@ -27,8 +27,6 @@ from streamboost.pipelines.state import commands
 from streamboost.pipelines.state.folder import LOG, State
 from streamboost.storage import replace_atomically, sync_to_disk, write_bytes
 
-__all__ = ["BackupManifest", "back_up", "restore_backup"]
-
 _MANIFEST = "backup.json"
 _LEFT_OUT = {"lock", "last_error", "status.db"}
 _COMPANIONS = ("-wal", "-shm", "-journal")

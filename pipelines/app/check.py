@@ -68,8 +68,6 @@ from streamboost.pipelines.runner.replay import (
 from streamboost.pipelines.state.copies import FolderTarget
 from streamboost.pipelines.state.folder import State
 
-__all__ = ["CheckResult", "check_pipeline", "delivery_guarantee"]
-
 _GetSchema = Callable[[], Schema]
 
 _DISTRIBUTED = (

@@ -22,17 +22,6 @@ from streamboost.pipelines.distributed.topics import scoring_log_topic
 from streamboost.pipelines.runner.batch import OutputSinks
 from streamboost.pipelines.state.commands import CommandSource
 
-__all__ = [
-    "Connectors",
-    "create_connectors",
-    "create_sources",
-    "create_topics",
-    "create_transaction",
-    "describe_retention_of_topics",
-    "describe_topics",
-    "refuse_missing_topics",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Connectors:

@@ -19,19 +19,6 @@ from streamboost.pipelines.runner.observers import Observer
 if TYPE_CHECKING:
     from streamboost.pipelines.runner.runner import Runner
 
-__all__ = [
-    "add_missing_partitions",
-    "create_scoring_log_source",
-    "learner_outputs",
-    "open_records_source",
-    "prepare_distributed_scoring",
-    "require_distributed_scoring",
-    "require_local_scoring",
-    "scorer_limits_text",
-    "section_topic",
-    "shared_topic_settings",
-]
-
 _log = logging.getLogger(__name__)
 
 _EVERY = 10.0

@@ -13,8 +13,6 @@ from streamboost.pipelines.config.field_changes import added_fields
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.replay import ENCODER
 
-__all__ = ["describe_encoders", "encoder_digests", "encoder_fields"]
-
 _CHUNK = 8
 """Number of records between two readings of the clock."""
 

@@ -9,8 +9,6 @@ from streamboost.pipelines.models.export import ExportFormat, export_committee
 from streamboost.pipelines.state.folder import State
 from streamboost.storage import write_bytes
 
-__all__ = ["export"]
-
 
 def export(
     config: Config, format: ExportFormat, version: int | None = None, output: Path | None = None

@@ -29,17 +29,6 @@ from streamboost.pipelines.models.models import ExternalModels
 from streamboost.pipelines.models.transformer import Transformer, decode_raw_record
 from streamboost.pipelines.state.folder import State
 
-__all__ = [
-    "STEADY",
-    "are_models_deterministic",
-    "call_factory",
-    "check_models",
-    "create_models",
-    "infer_if_unknown",
-    "river_factories_by_section",
-    "transform_messages",
-]
-
 _log = logging.getLogger(__name__)
 
 STEADY = "independent of the seed of Python's hashes"

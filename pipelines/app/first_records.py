@@ -14,8 +14,6 @@ from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state.folder import State
 
-__all__ = ["INFERRED_FROM", "infer_schema", "peek_messages"]
-
 _log = logging.getLogger(__name__)
 
 INFERRED_FROM = 500

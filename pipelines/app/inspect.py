@@ -32,14 +32,6 @@ from streamboost.pipelines.status.formatting import (
 )
 from streamboost.pipelines.status.version_comparison import comparison_lines
 
-__all__ = [
-    "NO_FIGURE",
-    "annotator_lines",
-    "describe_pipeline",
-    "format_description",
-    "metric_lines",
-]
-
 
 def describe_pipeline(path: Path, config: Config | None = None) -> dict[str, Any]:
     """Return the progress and settings of the pipeline with state folder `path`, as JSON values.

@@ -13,8 +13,6 @@ from streamboost.escaping import escape_line
 from streamboost.pipelines.status.formatting import count_text, estimate_text, number_text
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["ERASE", "show_status_line", "status_text"]
-
 EVERY = 0.5
 """Seconds between two refreshes."""
 

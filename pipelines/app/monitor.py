@@ -11,8 +11,6 @@ from streamboost.pipelines.monitoring.last_error import LastErrorFile, read_last
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.state.folder import State, read_or_create_token
 
-__all__ = ["monitor_runner", "open_notifier"]
-
 if TYPE_CHECKING:
     from streamboost.pipelines.monitoring.notifier import Notifier
 

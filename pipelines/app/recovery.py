@@ -47,19 +47,6 @@ from streamboost.storage import decode_sealed_file, write_bytes
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = [
-    "CheckpointCopier",
-    "InitialModel",
-    "copy_checkpoints",
-    "copy_store_for_rebuild",
-    "create_copy_store",
-    "load_initial_model",
-    "rebuild_state",
-    "refuse_lost_state",
-    "save_initial_model",
-    "wait_for_thread",
-]
-
 _log = logging.getLogger(__name__)
 
 

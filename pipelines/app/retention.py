@@ -24,14 +24,6 @@ from streamboost.pipelines.state.copies import CopyStore
 if TYPE_CHECKING:
     from streamboost.connectors.kafka.journal import KafkaJournal
 
-__all__ = [
-    "JournalRetention",
-    "LogRetention",
-    "create_journal_retention",
-    "create_log_retention",
-    "delete_old_journal_entries",
-]
-
 _log = logging.getLogger(__name__)
 
 _MOMENTS = 50

@@ -56,8 +56,6 @@ from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalExtras
 from streamboost.pipelines.state.versions import CommitteeStore
 
-__all__ = ["build_runner", "has_run_before", "run"]
-
 _log = logging.getLogger(__name__)
 
 CHECKED_BYTES = 1_000_000_000

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from streamboost.learner.learner import StreamLearner
     from streamboost.pipelines.distributed.scorer import Scorer
 
-__all__ = ["build_scorer", "run_scorer"]
-
 
 def run_scorer(config: Config, stop: StopToken) -> int:
     """Run a scorer until a stop request; return the number of records that it scored."""

@@ -24,8 +24,6 @@ from streamboost.pipelines.service.connection_limits import LimitedUvicornConfig
 from streamboost.pipelines.service.labelling.served import ServedPipeline
 from streamboost.pipelines.state.folder import State, read_or_create_token
 
-__all__ = ["SESSIONS", "TOKEN", "ServeAddress", "build_server", "log_out_users", "serve"]
-
 TOKEN = "serve.token"
 """Name of the token file, in the state folder of the first pipeline."""
 

@@ -20,8 +20,6 @@ from streamboost.pipelines.state.checkpoints import Checkpoint
 from streamboost.pipelines.state.damage import refuse_damaged_log
 from streamboost.pipelines.state.folder import State
 
-__all__ = ["verify_replay"]
-
 
 def verify_replay(config: Config) -> str:
     """Replay the journal to the newest checkpoint, and compare the states; write nothing.

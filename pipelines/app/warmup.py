@@ -31,8 +31,6 @@ from streamboost.pipelines.config.learner import KINDS
 from streamboost.stacking.vector import VectorExpert
 from streamboost.stacking.young import RecentCommittees
 
-__all__ = ["compile_prediction_kernels", "warm_up"]
-
 ANNOUNCEMENT = (
     "Loading the kernels; the first time on a machine they are compiled, in up to a minute ..."
 )

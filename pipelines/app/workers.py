@@ -11,8 +11,6 @@ from pathlib import Path
 
 from streamboost.pipelines.shutdown import StopToken
 
-__all__ = ["run_workers"]
-
 _log = logging.getLogger(__name__)
 
 _POLL_INTERVAL = 0.2

@@ -31,8 +31,6 @@ from streamboost.pipelines.cli.run import run
 from streamboost.pipelines.cli.serve import serve
 from streamboost.pipelines.cli.warmup import warmup
 
-__all__ = ["main"]
-
 _ClickException: Any = typer.BadParameter.__mro__[2]
 """Base class of usage errors, from Click or from the copy of Click in newer Typer releases."""
 

@@ -7,8 +7,6 @@ import typer
 
 from streamboost.pipelines.cli.options import PipelineFile, print_lines
 
-__all__ = ["backup", "restore"]
-
 BackupFolder = Annotated[Path, typer.Argument(help="The folder of the backup.", show_default=False)]
 
 

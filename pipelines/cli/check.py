@@ -11,8 +11,6 @@ from streamboost.pipelines.cli.options import DEFAULT_FILE, PipelineFile, print_
 if TYPE_CHECKING:
     from streamboost.pipelines.config.file import Config
 
-__all__ = ["check"]
-
 
 def check(
     path: PipelineFile = DEFAULT_FILE,

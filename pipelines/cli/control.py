@@ -12,8 +12,6 @@ from streamboost.pipelines.cli.options import PipelineFile, print_lines
 if TYPE_CHECKING:
     from streamboost.pipelines.state.commands import Command
 
-__all__ = ["control"]
-
 
 class ControlCommand(StrEnum):
     """Names of the commands that an operator can send to a pipeline."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from streamboost.pipelines.demo.compare import LabelledStream, StrategyResult
     from streamboost.pipelines.demo.curve import LearningCurves
 
-__all__ = ["demo"]
-
 WIDEST = 100
 """Maximum width of a chart in columns."""
 

@@ -17,8 +17,6 @@ from streamboost.pipelines.cli.options import (
 )
 from streamboost.pipelines.cli.run import STOPPING, run_pipeline
 
-__all__ = ["learn", "score"]
-
 
 def learn(
     path: PipelineFile = DEFAULT_FILE,

@@ -8,8 +8,6 @@ import typer
 
 from streamboost.pipelines.cli.options import PipelineFile, print_lines
 
-__all__ = ["export"]
-
 
 class ExportFormatName(StrEnum):
     """Names of the formats of exported committees."""

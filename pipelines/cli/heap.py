@@ -6,8 +6,6 @@ from contextlib import contextmanager
 
 from streamboost.pipelines.runner.observers import Observer
 
-__all__ = ["freeze_gc_after_recovery"]
-
 _YOUNG = 50_000
 """Allocations between two collections of the youngest generation; a batch makes fewer."""
 

@@ -8,8 +8,6 @@ import typer
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.cli.options import DEFAULT_FILE, print_block, print_lines
 
-__all__ = ["init"]
-
 _RECORDS = (".csv", ".jsonl", ".json", ".ndjson", ".parquet", ".pq")
 
 

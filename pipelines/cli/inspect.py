@@ -9,8 +9,6 @@ import typer
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.cli.options import DEFAULT_FILE, print_lines
 
-__all__ = ["inspect"]
-
 
 def inspect(
     path: Annotated[

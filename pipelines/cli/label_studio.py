@@ -12,8 +12,6 @@ from streamboost.pipelines.cli.options import (
     stop_on_signals,
 )
 
-__all__ = ["label_studio"]
-
 
 def label_studio(
     path: PipelineFile = DEFAULT_FILE,

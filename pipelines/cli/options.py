@@ -18,21 +18,6 @@ from streamboost.escaping import escape_block, escape_line
 if TYPE_CHECKING:
     from streamboost.pipelines.shutdown import StopToken
 
-__all__ = [
-    "DEFAULT_FILE",
-    "Child",
-    "LogJson",
-    "PipelineFile",
-    "Rebuild",
-    "UntilIdle",
-    "Upgrade",
-    "exit_code",
-    "exit_when_stdin_closes",
-    "print_block",
-    "print_lines",
-    "stop_on_signals",
-]
-
 PipelineFile = Annotated[Path, typer.Argument(help="The pipeline file.", show_default=True)]
 DEFAULT_FILE = Path("pipeline.toml")
 LogJson = Annotated[bool, typer.Option("--log-json", help="Log one JSON object per line.")]

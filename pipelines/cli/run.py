@@ -22,8 +22,6 @@ from streamboost.pipelines.cli.options import (
 if TYPE_CHECKING:
     from streamboost.pipelines.config.file import Config
 
-__all__ = ["run", "run_pipeline"]
-
 STOPPING = b"stopping after this batch\n"
 
 

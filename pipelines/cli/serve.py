@@ -14,8 +14,6 @@ from streamboost.pipelines.cli.options import call_after_grace_period, print_lin
 if TYPE_CHECKING:
     from streamboost.pipelines.service.auth.sessions import Role
 
-__all__ = ["serve"]
-
 _SWITCH = 0.0005
 """Seconds after which a busy thread lets others run: a checkpoint loads during requests."""
 

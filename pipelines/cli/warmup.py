@@ -5,8 +5,6 @@ from functools import partial
 
 from streamboost.pipelines.cli.options import print_block, print_lines
 
-__all__ = ["warmup"]
-
 
 def warmup() -> None:
     """Compile the numba kernels before a run."""

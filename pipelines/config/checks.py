@@ -17,8 +17,6 @@ from streamboost.pipelines.config.problems import Problem
 from streamboost.pipelines.config.sections import Sections
 from streamboost.pipelines.config.variables import variable_names
 
-__all__ = ["find_contradictions"]
-
 _KEY_BYTES = 24
 """Minimum length of the key of [notify], by Standard Webhooks."""
 

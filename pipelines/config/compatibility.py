@@ -26,18 +26,6 @@ from streamboost.pipelines.config.field_changes import forbidden_field_changes
 from streamboost.pipelines.config.file import LEARNER, Config, Tables
 from streamboost.pipelines.state.folder import State
 
-__all__ = [
-    "commits_to_kafka",
-    "fingerprint",
-    "pipeline_name",
-    "position_units",
-    "refuse_incompatible_config",
-    "refuse_other_pipeline",
-    "store_config",
-    "unchangeable_settings",
-    "verify_compatibility",
-]
-
 _PIPELINE = {
     "state",
     "batch_records",

@@ -7,13 +7,6 @@ from streamboost.pipelines.config.connectors.registry import ENDPOINTS
 from streamboost.pipelines.config.problems import Problem
 from streamboost.pipelines.config.sections import Sections
 
-__all__ = [
-    "HELD",
-    "add_distributed_defaults",
-    "unsupported_learner_settings",
-    "unsupported_settings",
-]
-
 HELD = ("committee", "linear", "text")
 """Experts that scorers support, as their tables may be some labels behind the learner."""
 

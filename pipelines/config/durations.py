@@ -7,8 +7,6 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["PausableClock", "RecordCountAndBatchTime", "WindowSize"]
-
 _MILLISECONDS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 

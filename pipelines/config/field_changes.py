@@ -10,8 +10,6 @@ from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.config.sections import field_declarations
 
-__all__ = ["added_fields", "configured_changeable_settings", "forbidden_field_changes"]
-
 
 def added_fields(config: Config, state_schema: Schema) -> dict[str, Field]:
     """Return the fields in the pipeline file that the schema of an existing state lacks."""

@@ -35,8 +35,6 @@ from streamboost.pipelines.config.variables import EnvironmentVariables, variabl
 if TYPE_CHECKING:
     from streamboost.pipelines.config.learner import LearnerConfig
 
-__all__ = ["LEARNER", "Config", "Tables", "load", "parse"]
-
 Tables = dict[str, dict[str, Any]]
 
 LEARNER = ("committee", "working_set", "schedule", "query")

@@ -32,8 +32,6 @@ from streamboost.stacking.experts import as_expert_names
 if TYPE_CHECKING:
     from streamboost.boosting.committee_trainer import CommitteeTrainer
 
-__all__ = ["LearnerConfig", "build_learner_config", "check_pool_window"]
-
 Part = TypeVar("Part")
 
 _BEGUN = {"first": 1_000, "promotion": "better"}

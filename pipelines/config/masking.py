@@ -11,8 +11,6 @@ from functools import partial
 from streamboost.errors import StreamBoostError
 from streamboost.escaping import escape_block
 
-__all__ = ["Mask", "mask_secrets_in_errors", "mask_secrets_in_errors_and_log"]
-
 Mask = Callable[[str], str]
 """Function that replaces secrets in a text."""
 

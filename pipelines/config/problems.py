@@ -9,8 +9,6 @@ from pydantic import BaseModel
 
 from streamboost.pipelines.config import toml
 
-__all__ = ["Problem", "convert_pydantic_error", "renamed_value_hint", "unknown_key_problem"]
-
 _WORDS = {
     "bool_type": "must be true or false",
     "float_type": "must be a number",

@@ -36,8 +36,6 @@ from streamboost.pipelines.config.connectors.sqlite import (
 from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.state.folder import LOG
 
-__all__ = ["NotifySection", "Sections", "field_declarations"]
-
 
 def _check_pipeline_name(value: str) -> str:
     # A topic has at most 249 characters, and topics of the pipeline begin with its name.

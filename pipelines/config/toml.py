@@ -6,8 +6,6 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["format_key", "format_sections", "format_value", "parse_allowing_unquoted_words"]
-
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LINE = re.compile(r" \(at line (\d+), ")
 _WORD = r"(?:\$\{\w+\}|[^\s\"'\[\]{},#=])+"

@@ -12,14 +12,6 @@ from streamboost.pipelines.dashboard.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
 from streamboost.pipelines.status.formatting import NOTHING, count_text, number_text, percent_text
 
-__all__ = [
-    "MOST",
-    "DisagreementCounts",
-    "annotator_table",
-    "disagreeing_annotators",
-    "find_outlier_annotators",
-]
-
 MOST = 50
 """Maximum number of annotators shown, by the lower bound of their disagreement."""
 

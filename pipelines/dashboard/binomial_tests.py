@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from math import exp, hypot, lgamma, log, sqrt
 from statistics import NormalDist
 
-__all__ = ["ERROR_PROBABILITY", "Proportion", "change_point", "fisher_p_value"]
-
 ERROR_PROBABILITY = 0.05
 """Error probability of the intervals and tests (0.05: 95 % confidence)."""
 

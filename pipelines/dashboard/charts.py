@@ -15,20 +15,6 @@ from streamboost.pipelines.status.formatting import (
     percent_text,
 )
 
-__all__ = [
-    "Curves",
-    "EventGroup",
-    "Series",
-    "Unit",
-    "accuracy_curves",
-    "committee_size_curves",
-    "expert_weight_curves",
-    "label_budget_curves",
-    "lag_curves",
-    "latency_curves",
-    "throughput_curves",
-]
-
 MOST_MARKS = 60
 
 FLAT_FROM = 30

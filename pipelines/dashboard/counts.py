@@ -13,8 +13,6 @@ from streamboost.pipelines.status.formatting import (
     number_text,
 )
 
-__all__ = ["counters_table"]
-
 _NAMES = {"answered": "first_labels"}
 """Other names of counters here, to distinguish labels from answered requests."""
 

@@ -20,8 +20,6 @@ from streamboost.pipelines.service.labelling.served import ServedPipeline
 from streamboost.pipelines.status.formatting import number_text, time_text, to_sentence
 from streamboost.pipelines.status.reader import Status
 
-__all__ = ["resend_dead_letter", "show_dead_letters"]
-
 MOST = 50
 """Maximum number of dead letters shown, the newest first."""
 

@@ -23,22 +23,6 @@ from streamboost.pipelines.status.formatting import (
     time_text,
 )
 
-__all__ = [
-    "ABOUT_SHIFTS",
-    "distribution_table",
-    "drift_tile_texts",
-    "feature_drift_table",
-    "find_shifted_feature",
-    "has_enough_records",
-    "largest_shift_text",
-    "psi_curves",
-    "shift_notice",
-    "shift_summary",
-    "shifted_features",
-    "show_features",
-    "unmeasured_fields_text",
-]
-
 JUDGED = 20
 """Maximum number of features whose effect is in the table: each needs a pass over the labels."""
 

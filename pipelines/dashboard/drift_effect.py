@@ -9,8 +9,6 @@ from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.status.formatting import NOTHING, percent_text
 from streamboost.pipelines.status.reader import LabelledPrediction
 
-__all__ = ["TOLERATED", "ShiftEffect", "has_low_importance"]
-
 LITTLE = 0.05
 """Importance below which a feature matters little, or half of an equal share where that is less."""
 

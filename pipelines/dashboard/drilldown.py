@@ -32,8 +32,6 @@ from streamboost.pipelines.service.labelling.served import ServedPipeline
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.status.record_filter import RecordFilter
 
-__all__ = ["add_drilldown_pages"]
-
 PATIENCE = 30.0
 LIKE = 2_000
 """Number of the newest labelled records that are searched for the nearest neighbours."""

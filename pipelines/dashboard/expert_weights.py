@@ -14,8 +14,6 @@ from streamboost.pipelines.status.formatting import (
     percent_text,
 )
 
-__all__ = ["expert_weight_table", "shadow_model_table"]
-
 _SERVING = "active model"
 
 

@@ -17,14 +17,6 @@ from streamboost.pipelines.status.formatting import (
     percent_text,
 )
 
-__all__ = [
-    "LONGEST",
-    "contrast_class",
-    "contrast_contributions",
-    "contribution_table",
-    "explanation_summary",
-]
-
 StoredRecord = Mapping[str, Any]
 
 LONGEST = 40

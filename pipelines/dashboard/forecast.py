@@ -5,8 +5,6 @@ from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.status.forecast import forecast_lines, missing_steps, target_lines
 from streamboost.pipelines.status.formatting import estimate_text, gain_text, number_text
 
-__all__ = ["forecast_table"]
-
 _LEAST_SECONDS = 3_600.0
 """Least observed time for a duration per label."""
 

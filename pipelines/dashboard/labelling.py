@@ -44,8 +44,6 @@ from streamboost.pipelines.service.labelling.served import ServedPipeline
 from streamboost.pipelines.service.labelling.store import LabellingEntry
 from streamboost.pipelines.status.formatting import escape_bidi, time_text, to_sentence
 
-__all__ = ["LabellingPage", "answer_history_rows"]
-
 HISTORY = 12
 """Number of answers in the history."""
 

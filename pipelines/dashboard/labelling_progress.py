@@ -10,16 +10,6 @@ from streamboost.pipelines.service.labelling.progress import LabellingProgress
 from streamboost.pipelines.status.formatting import rough_duration_text
 from streamboost.pipelines.status.reader import Status
 
-__all__ = [
-    "AccuracyGain",
-    "AccuracyGainTracker",
-    "effect_text",
-    "learned_version_text",
-    "progress_text",
-    "seconds_per_label",
-    "training_text",
-]
-
 _RATE_WINDOW_MS = 3_600_000
 """Length of the time range for the label rate, in milliseconds."""
 

@@ -28,28 +28,6 @@ from streamboost.pipelines.status.formatting import (
 from streamboost.pipelines.status.neighbours import SMALL_IMAGE
 from streamboost.query.strategies import UTILITIES
 
-__all__ = [
-    "UNTOLD",
-    "NearestRecordsPanel",
-    "RequestPanel",
-    "SimilarClass",
-    "assign_keys",
-    "chosen_label",
-    "class_choices",
-    "expiry_text",
-    "field_kind",
-    "find_similar_class",
-    "first_small_image",
-    "is_long_or_media",
-    "is_prose",
-    "prediction_text",
-    "record_preview",
-    "request_feature_table",
-    "request_reason",
-    "show_fields",
-    "similar_record_cards",
-]
-
 ACTIONS = "snucm"
 """Keys of the actions skip, not sure, undo, change and similar records."""
 

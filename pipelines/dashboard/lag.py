@@ -10,8 +10,6 @@ from streamboost.pipelines.status.formatting import duration_text, number_text, 
 if TYPE_CHECKING:
     from streamboost.pipelines.dashboard.view import StatusSnapshot
 
-__all__ = ["lag_summary", "lag_text", "seconds_to_catch_up", "zero_lag_since"]
-
 NEWEST = 9
 """Number of the newest points that give the present rate (their median)."""
 

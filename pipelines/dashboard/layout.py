@@ -17,9 +17,6 @@ from streamboost.pipelines.dashboard.widgets import ConnectionNotice, Tag, Theme
 from streamboost.pipelines.service.auth.login import LOGOUT
 from streamboost.pipelines.service.auth.users import User
 
-__all__ = ["PARTS", "Header", "add_csp_nonces", "main_element"]
-
-
 PARTS = (
     ("Overview", "/", ()),
     ("Quality", "/quality", (("Versions", "/versions"), ("Records", "/records"))),

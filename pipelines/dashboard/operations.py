@@ -22,15 +22,6 @@ from streamboost.pipelines.status.formatting import (
 )
 from streamboost.pipelines.status.reader import Status
 
-__all__ = [
-    "OperationsPanel",
-    "command_result_text",
-    "pipeline_summary",
-    "rollback_duration_text",
-    "rollback_versions",
-    "rollback_warnings",
-]
-
 OFFERED = 5
 """Versions to roll back to: the newest."""
 

@@ -31,8 +31,6 @@ from streamboost.pipelines.dashboard.widgets import (
 )
 from streamboost.pipelines.status.formatting import time_text
 
-__all__ = ["PANELS", "Panel", "panel_id"]
-
 NO_VALUES = "No values were recorded in this time range."
 
 Kind = Literal["chart", "table"]

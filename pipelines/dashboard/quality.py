@@ -12,14 +12,6 @@ from streamboost.pipelines.status.formatting import (
     percent_text,
 )
 
-__all__ = [
-    "class_table",
-    "lowest_recall",
-    "metrics_table",
-    "misclassified_records_address",
-    "reliability_table",
-]
-
 _WAITING = "Shown once enough requested labels have arrived."
 _NO_PROBABILITIES = "Not available: the records carry labels without probabilities."
 

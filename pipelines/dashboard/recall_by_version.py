@@ -13,18 +13,6 @@ from streamboost.pipelines.dashboard.tables import Cell
 from streamboost.pipelines.status.formatting import NOTHING, count_text, percent_text
 from streamboost.pipelines.status.reader import LabelledPrediction
 
-__all__ = [
-    "ClassRecall",
-    "RecallChange",
-    "class_sort_key",
-    "overall_recall",
-    "recall_change_cell",
-    "recall_change_summary",
-    "recall_changes",
-    "recall_text",
-    "split_at_version",
-]
-
 NAMED = 10
 """Maximum number of classes named in a sentence."""
 

@@ -13,8 +13,6 @@ from streamboost.pipelines.status.formatting import NOTHING, count_text, percent
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.status.record_filter import RecordFilter
 
-__all__ = ["MOST", "RecordPage", "record_table", "show_records"]
-
 MOST = 100
 """Maximum number of records on a page."""
 

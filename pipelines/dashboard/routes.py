@@ -34,8 +34,6 @@ from streamboost.pipelines.dashboard.widgets import STATIC
 from streamboost.pipelines.service.labelling.progress import LabellingProgress
 from streamboost.pipelines.service.labelling.served import ServedPipeline
 
-__all__ = ["add_pages"]
-
 _log = logging.getLogger(__name__)
 
 PATIENCE = 30.0

@@ -12,8 +12,6 @@ from socketio.exceptions import ConnectionRefusedError as Refused
 
 from streamboost.pipelines.service.auth.users import User
 
-__all__ = ["MOST_UNCONNECTED", "bind_websockets_to_logins", "delete_unconnected_pages"]
-
 _log = logging.getLogger(__name__)
 
 MOST_UNCONNECTED = 50

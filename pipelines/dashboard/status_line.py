@@ -21,8 +21,6 @@ from streamboost.pipelines.status.formatting import (
 )
 from streamboost.pipelines.status.liveness import heartbeat_time, outage_text
 
-__all__ = ["UNSTARTED", "URGENCY", "Notice", "PipelineStatus", "StatusPanel", "pipeline_status"]
-
 STILL = 60.0
 """Seconds without a commit after which the time of the last commit replaces the throughput."""
 

@@ -14,23 +14,6 @@ from streamboost.pipelines.status.formatting import (
     time_text,
 )
 
-__all__ = [
-    "Cell",
-    "CellScale",
-    "Column",
-    "Rows",
-    "Table",
-    "class_mix_table",
-    "committee_history_table",
-    "confusion_matrix_table",
-    "field_problem_table",
-    "latency_table",
-    "quotient_or_none",
-    "rollback_origins",
-    "scorer_table",
-    "version_text",
-]
-
 MOST_CLASSES = 30
 """Maximum number of rows and columns of the confusion matrix, to stay readable."""
 

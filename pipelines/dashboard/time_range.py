@@ -8,8 +8,6 @@ from streamboost.pipelines.status.file import COUNTED, RATES, point_rates
 from streamboost.pipelines.status.formatting import time_text
 from streamboost.pipelines.status.reader import Status
 
-__all__ = ["ALL", "SPANS", "TimeRange", "downsample", "point_lag", "total_lag"]
-
 MOST_POINTS = 300
 """Maximum number of points of a curve: a screen hardly resolves more."""
 

@@ -45,20 +45,6 @@ from streamboost.pipelines.status.formatting import (
 from streamboost.pipelines.status.reader import LabelledPrediction, Status
 from streamboost.pipelines.status.version_comparison import comparison_lines, versions_text
 
-__all__ = [
-    "ABOUT_EFFECT",
-    "RecallDrop",
-    "VersionComparison",
-    "comparison_table",
-    "default_baseline_version",
-    "importance_table",
-    "recall_since_table",
-    "significant_recall_drop",
-    "version_effect_table",
-    "version_table",
-    "with_label_counts_of_originals",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class RecallDrop:

@@ -14,15 +14,6 @@ from streamboost.pipelines.service.labelling.blind import BlindMode
 from streamboost.pipelines.status.formatting import count_text
 from streamboost.pipelines.status.reader import LabelledPrediction, Status, StatusReader
 
-__all__ = [
-    "EVERY",
-    "EvaluationData",
-    "StatusFeed",
-    "StatusSnapshot",
-    "page_address",
-    "visible_snapshot",
-]
-
 EVERY = 1.0
 """Seconds between two reads of a status."""
 

@@ -24,28 +24,6 @@ from streamboost.pipelines.dashboard.charts import Curves
 from streamboost.pipelines.dashboard.tables import Cell, Table
 from streamboost.pipelines.status.formatting import escape_bidi, with_no_break_spaces
 
-__all__ = [
-    "STATIC",
-    "AnchorRedirects",
-    "AnswerButtons",
-    "AnsweredTable",
-    "BatchedUpdates",
-    "BidiText",
-    "Chart",
-    "ConnectionNotice",
-    "DataTable",
-    "ResendEditor",
-    "StatusLine",
-    "Tag",
-    "ThemeSelector",
-    "TimeRangeSelector",
-    "add_heading",
-    "event_fields",
-    "json_cells",
-    "show_summary_and_table",
-    "show_table",
-]
-
 _CELL = tuple(field.name for field in fields(Cell))
 STATIC = Path(__file__).parent / "static"
 ECHARTS = Path(nicegui.elements.echart.__file__).parent / "dist"

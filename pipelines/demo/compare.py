@@ -28,20 +28,6 @@ from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state.folder import State
 
-__all__ = [
-    "DATASET",
-    "FILE",
-    "STRATEGIES",
-    "LabelledStream",
-    "RunProgress",
-    "StrategyResult",
-    "create_pipeline",
-    "load_image_segments",
-    "load_true_labels",
-    "refuse_invalid_settings",
-    "run_demo",
-]
-
 DATASET = "ImageSegments"
 FILE = "pipeline.toml"
 STRATEGIES = ("margin", "random", "repeat_last", "all")

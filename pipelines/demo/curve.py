@@ -9,8 +9,6 @@ from rich.text import Text
 from streamboost.pipelines.demo.compare import STRATEGIES, RunProgress
 from streamboost.pipelines.demo.table import display_name
 
-__all__ = ["Axes", "LearningCurves", "Point", "render_curves"]
-
 Point = tuple[int, float]
 """Number of labels bought, and the accuracy in the sliding window at that time."""
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["PICTURE", "PIXELS", "load_digit_records", "picture_url"]
-
 PICTURE = "picture"
 """Name of the field with the picture for annotators."""
 

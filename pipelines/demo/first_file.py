@@ -18,8 +18,6 @@ from streamboost.pipelines.config.templates.brief import render_template_for_rec
 from streamboost.pipelines.config.variables import variable_names
 from streamboost.pipelines.demo.own import RecordSplitter, refuse_invalid_field_names
 
-__all__ = ["GeneratedFile", "generate_pipeline_file"]
-
 _PAGE = 1_000
 _SAMPLE = 500
 _SHOWN = 5

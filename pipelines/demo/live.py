@@ -29,8 +29,6 @@ from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.shutdown import StopToken
 
-__all__ = ["BUDGET", "StreamSimulator", "run_live_demo"]
-
 FIRST = 600
 """Number of records predicted before the pages open."""
 

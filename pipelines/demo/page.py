@@ -15,8 +15,6 @@ from streamboost.pipelines.demo.table import (
     result_cells,
 )
 
-__all__ = ["results_page"]
-
 _STYLE = """
 :root { color-scheme: light dark;
   --page: #f6f7f8; --surface: #ffffff; --text: #1b2126; --muted: #56616c; --border: #dde1e6;

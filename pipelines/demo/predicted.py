@@ -14,8 +14,6 @@ from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.status.formatting import RECORDED, estimate_text, gain_text, percent_text
 
-__all__ = ["BUDGET", "PredictionResult", "evaluate_predictions", "result_lines"]
-
 BUDGET = 0.02
 """Default share of the records whose label is requested."""
 

@@ -20,15 +20,6 @@ from streamboost.pipelines.demo import compare as demo
 from streamboost.pipelines.status.forecast import forecast_lines
 from streamboost.pipelines.status.formatting import duration_text
 
-__all__ = [
-    "HEADINGS",
-    "display_name",
-    "forecast_text",
-    "progress_display",
-    "result_cells",
-    "results_table",
-]
-
 HEADINGS = ("strategy", "labels", "accuracy", "2nd half", "balanced", "time", "records/s")
 
 LEGEND = "2nd half: accuracy on the later half of the records;\nbalanced: mean over the classes"

@@ -38,8 +38,6 @@ from streamboost.predictions import Scored, rename_classes
 from streamboost.query.config import Requests
 from streamboost.storage import Arrays, pack_json, unpack_json
 
-__all__ = ["LearnerSinks", "LearningPipeline"]
-
 _SEEN = "distributed"
 
 _RATED_SECONDS = 10.0

@@ -17,8 +17,6 @@ from streamboost.errors import ModelFileError, StateError
 from streamboost.learner.learner import StreamLearner
 from streamboost.storage import Arrays, decode_sealed_file, encode_sealed_file
 
-__all__ = ["CHUNK", "ModelLogReader", "ModelSnapshot", "SnapshotEncoder"]
-
 CHUNK = 512 * 1024
 """Maximum size of one message in bytes; the default limit of brokers is one million."""
 

@@ -47,8 +47,6 @@ from streamboost.predictions import (
 from streamboost.query.config import QueryConfig, Requests
 from streamboost.query.querier import Querier
 
-__all__ = ["PartitionTask", "TaskSettings"]
-
 _OF_QUERIER = ("budget", "draws", "places", "lots", "selection", "doubt")
 
 

@@ -21,8 +21,6 @@ from streamboost.pipelines.distributed.scoring_log import KEY, ScoringLogEntry, 
 from streamboost.pipelines.runner.batch_reader import current_time_ms
 from streamboost.pipelines.shutdown import RECOVERED, WAITING, StopToken
 
-__all__ = ["Scorer", "ScorerTopics"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -21,8 +21,6 @@ from streamboost.pipelines.runner.batch import OutputMessages
 from streamboost.predictions import Scored
 from streamboost.query.config import Requests
 
-__all__ = ["KEY", "RequestEntry", "ScoringLogEntry", "ScoringStepResult", "requests_from_entries"]
-
 KEY = b"progress"
 
 _FORMAT = 1

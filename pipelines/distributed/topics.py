@@ -1,7 +1,5 @@
 """Names of the topics and the consumer group of distributed scoring."""
 
-__all__ = ["models_topic", "scorer_group_id", "scoring_log_topic"]
-
 
 def scoring_log_topic(pipeline: str) -> str:
     """Return the name of the scoring log's topic.

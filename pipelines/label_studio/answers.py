@@ -7,8 +7,6 @@ from streamboost.connectors.label_studio.project import LabelStudioAnswer
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import ConfigurationError
 
-__all__ = ["build_labels", "to_integer_label"]
-
 
 def build_labels(
     id: str,

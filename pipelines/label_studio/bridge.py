@@ -26,8 +26,6 @@ from streamboost.pipelines.label_studio.requests import (
 from streamboost.pipelines.label_studio.tasks import TaskEntry, TaskStore
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["Bridge"]
-
 _log = logging.getLogger(__name__)
 
 PATIENCE = 60.0

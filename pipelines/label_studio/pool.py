@@ -42,8 +42,6 @@ from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.formatting import count_text
 from streamboost.storage import write_bytes
 
-__all__ = ["ProjectImport"]
-
 _TOGETHER = 1_000
 
 

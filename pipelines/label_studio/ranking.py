@@ -24,8 +24,6 @@ from streamboost.pipelines.status.reader import StatusReader
 if TYPE_CHECKING:
     from streamboost.learner.learner import StreamLearner
 
-__all__ = ["as_messages", "publish_ranking"]
-
 _MOST = 50
 """Maximum number of tasks in each of the two groups."""
 

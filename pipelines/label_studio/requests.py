@@ -12,8 +12,6 @@ from streamboost.connectors.messages.labels import label_from_json
 from streamboost.pipelines.label_studio.tasks import TaskEntry
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["RequestMessage", "RequestState", "build_task", "missing_variables", "read_request"]
-
 _FIELDS = ("id", "features", "guess", "probability", "utility", "excluded_annotators", KEY)
 """Keys in the data of every task."""
 

@@ -30,8 +30,6 @@ from streamboost.pipelines.shutdown import Interrupted, StopToken
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["import_tasks", "open_project", "run"]
-
 _log = logging.getLogger(__name__)
 
 _LONGEST_REST = 60.0

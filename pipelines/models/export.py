@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from streamboost.evaluation.report import Estimate
     from streamboost.learner.learner import StreamLearner
 
-__all__ = ["ExportFormat", "ExportedCommittee", "export_committee"]
-
 ExportFormat = Literal["safetensors", "onnx", "lightgbm"]
 
 _SUFFIXES: dict[ExportFormat, str] = {

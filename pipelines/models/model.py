@@ -13,8 +13,6 @@ from streamboost.connectors.messages.values import decode_values, encode_values
 from streamboost.predictions import Scored
 from streamboost.storage import Arrays, pack_json, unpack_json
 
-__all__ = ["Classifier", "ExternalModel"]
-
 _log = logging.getLogger(__name__)
 
 _KEPT = 2_000

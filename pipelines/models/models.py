@@ -31,8 +31,6 @@ from streamboost.predictions import Scored
 from streamboost.query.config import Requests
 from streamboost.storage import Arrays, select_prefix
 
-__all__ = ["ExternalModels"]
-
 _log = logging.getLogger(__name__)
 
 

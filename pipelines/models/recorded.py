@@ -16,8 +16,6 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.features.paths import path_getter
 from streamboost.predictions import Scored, top_two_gap
 
-__all__ = ["ClassShares", "RecordedPredictions", "score_recorded"]
-
 _log = logging.getLogger(__name__)
 
 _LEAST = 1e-12

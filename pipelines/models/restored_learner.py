@@ -11,8 +11,6 @@ from streamboost.storage import select_prefix
 if TYPE_CHECKING:
     from streamboost.learner.learner import StreamLearner
 
-__all__ = ["restore_learner"]
-
 
 def restore_learner(
     checkpoint: Checkpoint, encoders: SentenceEncoders | None, remedy: str

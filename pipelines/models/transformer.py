@@ -26,8 +26,6 @@ from streamboost.connectors.messages.values import encode_original_record
 from streamboost.features.paths import make_values_reader, remove_path
 from streamboost.storage import Arrays, pack_json, unpack_json
 
-__all__ = ["RiverTransformer", "Transformer", "decode_raw_record", "to_datetime"]
-
 _log = logging.getLogger(__name__)
 
 _KEPT = 2_000

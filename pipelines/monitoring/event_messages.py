@@ -8,8 +8,6 @@ import msgspec
 
 from streamboost.escaping import escape_line
 
-__all__ = ["Event", "encode_events"]
-
 Event = dict[str, Any]
 """An event: its `type`, one of [notify] events, and its fields."""
 

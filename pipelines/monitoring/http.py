@@ -23,8 +23,6 @@ from typing import Any
 
 from streamboost.errors import ConfigurationError
 
-__all__ = ["HealthServer", "HealthServerAddress"]
-
 _NAMES = {"127.0.0.1", "localhost", "::1"}
 _CLOSING = 0.1
 """Maximum time to close the server, in seconds."""

@@ -11,8 +11,6 @@ from streamboost.errors import StreamBoostError
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.storage import write_bytes
 
-__all__ = ["ErrorRecord", "LastErrorFile", "error_text", "read_last_error"]
-
 
 class ErrorRecord(msgspec.Struct, frozen=True):
     """Error text with its time (UTC, ISO 8601) and the number of the newest batch."""

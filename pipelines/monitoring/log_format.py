@@ -14,14 +14,6 @@ from typing import TextIO
 
 from streamboost.escaping import escape_block, escape_line
 
-__all__ = [
-    "EscapingFormatter",
-    "JsonFormatter",
-    "add_sequence_to_log",
-    "configure_logging",
-    "text_formatter",
-]
-
 OTHER_EVENT = "other"
 """Event of the messages of other libraries."""
 

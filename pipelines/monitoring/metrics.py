@@ -27,8 +27,6 @@ from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.state.checkpoints import Checkpoints
 from streamboost.pipelines.state.folder import LOG
 
-__all__ = ["Metrics"]
-
 _BOUNDS = {"": "", "low_": ", lower bound", "high_": ", upper bound"}
 """Maps a name part to a help text, for an estimate and the bounds of its 95 % interval."""
 

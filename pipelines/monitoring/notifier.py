@@ -17,8 +17,6 @@ from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.runner.runner import Runner
 
-__all__ = ["Notifier"]
-
 _log = logging.getLogger(__name__)
 
 CHECK_EVERY = 5.0

@@ -9,8 +9,6 @@ from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.runner.observers import Observer
 
-__all__ = ["RunLog"]
-
 _log = logging.getLogger(__name__)
 
 EVERY = 10.0

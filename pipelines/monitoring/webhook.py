@@ -14,8 +14,6 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["Webhook", "url_origin"]
-
 _log = logging.getLogger(__name__)
 
 DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0)

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
 
-__all__ = ["Action", "BackgroundExecutor"]
-
 Action = Callable[[], object]
 
 _CLOSING = 1.0

@@ -17,8 +17,6 @@ from streamboost.connectors.base import Position, Source
 from streamboost.errors import ConnectorError, StreamBoostError
 from streamboost.pipelines.runner.batch_reader import BatchReader
 
-__all__ = ["EVERY", "PATIENCE", "BacklogMonitor", "OpenSources", "source_lag"]
-
 _log = logging.getLogger(__name__)
 
 EVERY = 10.0

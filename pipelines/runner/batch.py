@@ -26,17 +26,6 @@ from streamboost.query.config import Requests
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = [
-    "READ",
-    "BatchInputs",
-    "OutputMessages",
-    "OutputSinks",
-    "StepResult",
-    "chain_digest",
-    "encode_dead_letters",
-    "encode_predictions",
-]
-
 READ = ("records", "labels", "initial_data")
 """The sources that a replay reads again."""
 

@@ -19,8 +19,6 @@ from streamboost.pipelines.runner.timestamp_aligner import (
 from streamboost.pipelines.state.commands import decode_commands
 from streamboost.pipelines.state.journal import JOINED, Ranges
 
-__all__ = ["BatchReader", "current_time_ms"]
-
 _log = logging.getLogger(__name__)
 
 _PAGE = 1000

@@ -16,8 +16,6 @@ from streamboost.pipelines.state.naming import (
     to_label,
 )
 
-__all__ = ["known_classes", "validate_commands"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from streamboost.features import Features
 
-__all__ = ["UnknownFieldCounts"]
-
 MOST_NAMES = 1_000
 """Maximum number of unknown names that are counted separately, as a bound on memory."""
 

@@ -27,8 +27,6 @@ from streamboost.pipelines.runner.record_window import HeldRecord
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["InitialData", "decode_initial_data", "defer_training", "deploy_initial_committee"]
-
 _MENDS = "train a committee on the same columns in this order, or rename the fields"
 
 

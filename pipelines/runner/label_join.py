@@ -69,16 +69,6 @@ from streamboost.pipelines.runner.record_window import HeldRecord, Label, Record
 from streamboost.pipelines.state.journal import JOINED
 from streamboost.storage import Arrays, pack_json, unpack_json
 
-__all__ = [
-    "IGNORED",
-    "MOST_WAITING",
-    "JoinCounts",
-    "LabelJoin",
-    "LabelledBatch",
-    "LearnedLabels",
-    "OpenRequest",
-]
-
 MOST_REQUESTS = 100_000
 """Maximum number of open requests; beyond it the oldest expire, as a backlog may add any number."""
 

@@ -11,8 +11,6 @@ from streamboost.learner.labelled_rows import VoteHistory
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.naming import refuse_class_not_merged, to_label
 
-__all__ = ["LabelMapping", "Restored"]
-
 Restored = dict[str, VoteHistory]
 """Maps a record id to all votes on the record, with their restored classes."""
 

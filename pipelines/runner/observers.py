@@ -8,8 +8,6 @@ from typing import Any
 from streamboost.pipelines.config.durations import RecordCountAndBatchTime
 from streamboost.pipelines.runner.batch import StepResult
 
-__all__ = ["Observer", "StageTimer"]
-
 BATCHES = 500
 """Size of the sliding window, in batches, for the quantiles of stage durations."""
 

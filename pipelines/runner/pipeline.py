@@ -52,8 +52,6 @@ from streamboost.predictions import Scored
 from streamboost.query.config import Requests
 from streamboost.storage import Arrays, select_prefix
 
-__all__ = ["OWN_MODEL", "Pipeline", "build_decisions"]
-
 _log = logging.getLogger(__name__)
 
 OWN_MODEL = "own model"

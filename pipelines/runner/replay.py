@@ -29,18 +29,6 @@ from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.state.checkpoints import Checkpoint
 from streamboost.pipelines.state.journal import JournalEntry
 
-__all__ = [
-    "ENCODER",
-    "Replay",
-    "find_missing_batches",
-    "find_other_release_batches",
-    "journal_entries",
-    "recover",
-    "require_same_encoders",
-    "require_same_release",
-    "snapshot_digest",
-]
-
 _log = logging.getLogger(__name__)
 
 

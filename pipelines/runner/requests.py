@@ -19,8 +19,6 @@ from streamboost.pipelines.runner.record_window import HeldRecord
 from streamboost.predictions import Scored
 from streamboost.query.config import Requests
 
-__all__ = ["build_request", "build_requests"]
-
 
 def build_requests(
     requests: Requests,

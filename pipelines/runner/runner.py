@@ -25,8 +25,6 @@ from streamboost.pipelines.state.commands import CommandSource
 from streamboost.pipelines.state.journal import JournalExtras
 from streamboost.storage import Arrays
 
-__all__ = ["Runner"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -18,8 +18,6 @@ from collections.abc import Callable
 
 from streamboost.connectors.base import Message, Position, Source
 
-__all__ = ["RECORDS_WITHOUT_LABELS", "BufferedSource", "TimeOf", "TimestampAligner"]
-
 RECORDS_WITHOUT_LABELS = 5_000
 """Records that may be read without a label, if the join window is a duration."""
 

@@ -19,8 +19,6 @@ from streamboost.pipelines.service.auth.users import Users
 from streamboost.pipelines.service.labelling.served import ServedPipeline
 from streamboost.pipelines.service.outages import outage_notifiers
 
-__all__ = ["create_app"]
-
 _INTERVAL = 0.2
 """Seconds between two checks for labels that are due to be written."""
 

@@ -16,9 +16,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from streamboost.pipelines.service.auth.settings import AuthSettings, client_address_key
 from streamboost.pipelines.service.auth.unauthenticated import UnauthenticatedConnections
 
-__all__ = ["LimitedUvicornConfig"]
-
-
 _CHECKS = 10
 """Number of checks of a write buffer within `patience`. A single check may see no shrinking
 although the client reads, as the server writes more."""

@@ -12,8 +12,6 @@ from streamboost.pipelines.service.labelling.served import ServedPipeline
 from streamboost.pipelines.state.folder import OUTAGE
 from streamboost.pipelines.status.liveness import heartbeat_time, outage_text
 
-__all__ = ["OutageNotifier", "outage_notifiers"]
-
 _log = logging.getLogger(__name__)
 
 SILENCE = 60.0

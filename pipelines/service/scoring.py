@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from streamboost.learner.learner import StreamLearner
     from streamboost.predictions import Scored
 
-__all__ = ["CheckpointScorer"]
-
 Document = dict[str, Any]
 
 _LOOK = 0.05

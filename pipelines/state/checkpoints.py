@@ -9,8 +9,6 @@ from typing import Any
 from streamboost.errors import ModelFileError
 from streamboost.storage import Arrays, decode_sealed_file, read_arrays, write_arrays, write_bytes
 
-__all__ = ["KEPT", "Checkpoint", "Checkpoints"]
-
 _log = logging.getLogger(__name__)
 
 _KIND = "checkpoint"

@@ -25,8 +25,6 @@ from streamboost.connectors.sqlite.database import Database, append_payloads, ta
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.errors import ConfigurationError, ConnectorError
 
-__all__ = ["KINDS", "Command", "CommandSource", "decode_commands", "queue_command"]
-
 _log = logging.getLogger(__name__)
 
 Kind = Literal[

@@ -18,8 +18,6 @@ from streamboost.errors import ConfigurationError, ConnectorError, ModelFileErro
 from streamboost.pipelines.state.checkpoints import KEPT, Checkpoints
 from streamboost.storage import decode_sealed_file, encode_sealed_file, select_prefix, write_bytes
 
-__all__ = ["CheckpointCopy", "CopyStore", "FolderTarget", "RemoteTarget"]
-
 _log = logging.getLogger(__name__)
 
 _KIND = "copy"

@@ -10,8 +10,6 @@ from streamboost.connectors.sqlite.database import Database
 from streamboost.errors import StateError
 from streamboost.pipelines.shutdown import StopToken
 
-__all__ = ["refuse_damaged_log"]
-
 _PATIENCE = 0.1
 """Seconds between two checks for a stop request."""
 

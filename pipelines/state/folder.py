@@ -41,8 +41,6 @@ from streamboost.storage import write_bytes
 
 _log = logging.getLogger(__name__)
 
-__all__ = ["LOG", "OUTAGE", "State", "read_or_create_token"]
-
 LOG = "log.db"
 """Name of the log file in the state folder."""
 

@@ -9,8 +9,6 @@ from streamboost.errors import StateError
 from streamboost.learner.schedule import Training
 from streamboost.pipelines.state.commands import Command
 
-__all__ = ["JOINED", "JournalEntry", "JournalExtras", "Ranges"]
-
 JOINED = ("labels", "records")
 """Names of the sources of the label join."""
 

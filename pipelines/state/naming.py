@@ -19,15 +19,6 @@ from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.versions import CommitteeStore
 
-__all__ = [
-    "refuse_class_not_merged",
-    "refuse_unconfirmed_class",
-    "refuse_unknown_annotator",
-    "refuse_unknown_class",
-    "refuse_unknown_names",
-    "to_label",
-]
-
 _NEW = "; confirm a class that is to be new with --new (`new` in the API)"
 """Remedy in errors about commands that may name a class without labels."""
 

@@ -10,8 +10,6 @@ from streamboost.pipelines.state.checkpoints import KEPT
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["CommitteeStore"]
-
 
 class CommitteeStore:
     """Store of the newest committees, keyed by version; they are or were active, or challengers.

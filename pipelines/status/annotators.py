@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 from streamboost.checks import Label
 
-__all__ = ["AnnotatorAgreement", "current_votes"]
-
 SURE = 0.9
 """Probability from which a prediction counts as confident."""
 

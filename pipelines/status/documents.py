@@ -64,15 +64,6 @@ from streamboost.pipelines.runner.pipeline import Pipeline
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.status.recent import MOST_CLASSES, IntervalStats
 
-__all__ = [
-    "chart_point",
-    "pipeline_document",
-    "runner_state",
-    "schema_document",
-    "static_columns",
-    "status_documents",
-]
-
 MOST_KNOWN = 5_000
 """Maximum number of known classes to publish; with more, only the pipeline checks commands."""
 

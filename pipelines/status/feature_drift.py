@@ -24,19 +24,6 @@ import numpy as np
 
 from streamboost.pipelines.status.neighbours import quartiles
 
-__all__ = [
-    "RECORDS",
-    "SHIFTED",
-    "DriftHistory",
-    "FeatureDrift",
-    "FeatureDriftHistory",
-    "Moment",
-    "ReferenceSummary",
-    "change_point",
-    "psi",
-    "psi_of_top_features",
-]
-
 RECORDS = 1_000
 """Size of the reference and of the sliding window: noise alone rarely makes a PSI of 0.04."""
 

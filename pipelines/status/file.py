@@ -22,8 +22,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["COUNTED", "FILE", "FORMAT", "RATES", "TABLES", "Content", "StatusFile", "point_rates"]
-
 FILE = "status.db"
 FORMAT = 3
 

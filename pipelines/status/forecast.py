@@ -16,8 +16,6 @@ from streamboost.pipelines.status.formatting import (
     percent_text,
 )
 
-__all__ = ["forecast_lines", "missing_steps", "target_lines"]
-
 _DAY = 86_400.0
 
 _INCONCLUSIVE = f"inconclusive, as the interval is wider than {100 * WIDEST:.0f} points"

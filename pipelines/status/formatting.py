@@ -6,27 +6,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = [
-    "COUNTERS",
-    "NOTHING",
-    "RECORDED",
-    "RECORDS_APART",
-    "UNUSABLE",
-    "count_text",
-    "duration_text",
-    "escape_bidi",
-    "estimate_text",
-    "field_text",
-    "gain_text",
-    "is_number",
-    "number_text",
-    "percent_text",
-    "rough_duration_text",
-    "time_text",
-    "to_sentence",
-    "with_no_break_spaces",
-]
-
 NOTHING = "—"
 """Placeholder for an unknown value."""
 

@@ -11,8 +11,6 @@ import numpy as np
 from streamboost.pipelines.status.file import COUNTED, RATES, Row
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["MOST_POINTS", "HistoryBuffer", "json_text"]
-
 MOST_POINTS = 2_000
 MOST_MARKS = 1_000
 MOST_PREDICTIONS = 500

@@ -30,15 +30,6 @@ from streamboost.pipelines.status.requests import Sent, decode_fields_except, sc
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = [
-    "LabelEvent",
-    "LabelledChanges",
-    "LabelledRecordLog",
-    "LabelledRecordRows",
-    "Usual",
-    "shap_explanation",
-]
-
 MOST_AT_ONCE = 500
 """Maximum number of requests, and of labels, that a publication has events for."""
 

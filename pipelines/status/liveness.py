@@ -7,8 +7,6 @@ from typing import Any
 from streamboost.pipelines.status.formatting import time_text
 from streamboost.pipelines.status.reader import Status
 
-__all__ = ["heartbeat_time", "outage_text"]
-
 SILENT = 15.0
 """Seconds without a heartbeat after which an idle pipeline is reported as unresponsive.
 

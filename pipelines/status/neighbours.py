@@ -14,17 +14,6 @@ import numpy as np
 
 from streamboost.checks import Label, pad_missing_columns
 
-__all__ = [
-    "LABELLED",
-    "SMALL_IMAGE",
-    "LabelledIndex",
-    "RecordImages",
-    "class_medians",
-    "nearest_labelled_records",
-    "nearest_rows",
-    "quartiles",
-]
-
 LABELLED = 1_000
 """Number of the newest labelled records to search."""
 

@@ -29,8 +29,6 @@ from streamboost.pipelines.status.recent import IntervalCollector, IntervalStats
 from streamboost.pipelines.status.requests import OpenRequests
 from streamboost.pipelines.status.writer import Publication, Writer
 
-__all__ = ["Publisher"]
-
 _log = logging.getLogger(__name__)
 
 _SHARE = 0.02

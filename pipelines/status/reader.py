@@ -13,8 +13,6 @@ import msgspec
 from streamboost.pipelines.status.file import COUNTED, FILE, FORMAT, RATES, point_rates
 from streamboost.pipelines.status.record_filter import CHOSEN, DISPUTED, RecordFilter
 
-__all__ = ["LabelledPrediction", "Status", "StatusReader"]
-
 _BUSY_SECONDS = 1.0
 
 _MARK = ("id", "time", "sequence", "kind", "version", "text")

@@ -12,8 +12,6 @@ from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.status.feature_drift import RECORDS
 from streamboost.pipelines.status.history import MOST_DEAD_LETTERS, MOST_MARKS, MOST_PREDICTIONS
 
-__all__ = ["IntervalCollector", "IntervalStats", "Mark", "RecentRecords", "RecentRows"]
-
 RECENT_RECORDS = 2_000
 """Number of predictions in the class mix: the size of the evaluation's sliding window."""
 

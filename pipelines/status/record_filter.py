@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["CHOSEN", "DISPUTED", "RecordFilter"]
-
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:

@@ -18,15 +18,6 @@ from streamboost.pipelines.runner.requests import build_request
 from streamboost.pipelines.status.file import Row
 from streamboost.pipelines.status.neighbours import RecordImages
 
-__all__ = [
-    "OpenRequests",
-    "RequestChanges",
-    "RequestRows",
-    "Sent",
-    "decode_fields_except",
-    "schema_fields",
-]
-
 LONGEST_IMAGE = 100_000
 """Maximum characters of an image in a record."""
 

@@ -10,8 +10,6 @@ from streamboost.pipelines.status.history import json_text
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["VersionRows"]
-
 MOST = 200
 """Maximum number of committees kept, the newest."""
 

@@ -6,8 +6,6 @@ from typing import Any
 from streamboost.evaluation.shadow_scoring import MOST_LABELS
 from streamboost.pipelines.status.formatting import count_text
 
-__all__ = ["comparison_lines", "comparison_text", "versions_text"]
-
 
 def comparison_lines(comparisons: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a sentence about each of the two newest comparisons, the current one first.

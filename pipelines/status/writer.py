@@ -36,8 +36,6 @@ from streamboost.pipelines.status.served_versions import VersionRows
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["Publication", "Writer"]
-
 _log = logging.getLogger(__name__)
 
 MOST_FEATURES = 500

@@ -14,8 +14,6 @@ from streamboost.errors import ConfigurationError
 from streamboost.learner import Querier, QueryConfig
 from streamboost.query.strategies import UTILITIES
 
-__all__ = ["BudgetedActiveLearner"]
-
 
 class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
     """Requests the labels that a classifier would learn most from, within an exact budget.

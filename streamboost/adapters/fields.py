@@ -14,8 +14,6 @@ from streamboost.features import Features, Field
 from streamboost.features.fields import as_field
 from streamboost.features.layout import Values, is_missing
 
-__all__ = ["FieldMapper"]
-
 _WORDS = 4
 """Minimum number of words of a text; a feature with a shorter first value is a category."""
 

@@ -12,8 +12,6 @@ import numpy as np
 from streamboost.boosting.frames import to_narwhals_frame
 from streamboost.errors import DataError
 
-__all__ = ["frame_to_records", "to_frame_like", "to_list", "to_series_like"]
-
 
 def frame_to_records(X: Any) -> list[dict[Hashable, Any]]:
     """Return the rows of the frame `X` as dictionaries, with None for missing values."""

@@ -10,8 +10,6 @@ import numpy as np
 
 from streamboost.features.layout import Values
 
-__all__ = ["PendingRows"]
-
 _SHORT = 320
 """Up to this number of bytes, written values are a dictionary key; others are digested."""
 

@@ -25,8 +25,6 @@ from streamboost.stacking.experts import as_expert_names
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["StreamBoostClassifier"]
-
 _MOST_WAITING = 10_000
 """Maximum number of records whose rows are stored until their labels arrive."""
 

@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LARGEST_SHARE", "MOST_SOURCES", "UNKNOWN", "AnnotatorErrors"]
-
 MOST_SOURCES = 1_000
 """Largest number of annotators counted separately, so that new names cannot fill the memory."""
 

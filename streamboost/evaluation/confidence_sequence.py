@@ -11,8 +11,6 @@ simulated, not proven.
 from functools import lru_cache
 from math import ceil, exp, log, pi, sqrt
 
-__all__ = ["relative_width_of_window", "relative_width_since_start"]
-
 _LEVEL = 0.05
 """Probability that the true value is outside of the confidence sequence at any time."""
 

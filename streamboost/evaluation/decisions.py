@@ -9,8 +9,6 @@ import numpy as np
 from streamboost.errors import ConfigurationError
 from streamboost.predictions import Scored
 
-__all__ = ["Decisions"]
-
 _SAME = 1e-9
 """Expected costs with a smaller relative difference are equal, to absorb rounding errors."""
 

@@ -13,8 +13,6 @@ from streamboost.predictions import Scored, remove_calibration
 from streamboost.query.config import Requests
 from streamboost.storage import Arrays, pack_json, select_prefix, unpack_json
 
-__all__ = ["DelayedEvaluator"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PendingRequest:

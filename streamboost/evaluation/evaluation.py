@@ -67,8 +67,6 @@ from streamboost.predictions import Scored
 from streamboost.query.settings import check_integer
 from streamboost.storage import Arrays, select_prefix
 
-__all__ = ["Evaluation", "impute_open_requests"]
-
 _MAX_DONORS = 200
 """Number of newest labels from which open requests are imputed."""
 

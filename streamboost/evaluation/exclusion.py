@@ -7,8 +7,6 @@ import numpy as np
 
 from streamboost.evaluation.sufficient_stats import EvaluatedRecords, SufficientStats
 
-__all__ = ["concatenate_records", "exclusion_change", "select_records"]
-
 
 def exclusion_change(
     records: EvaluatedRecords, annotators: np.ndarray, excluded: Collection[int], n_classes: int

@@ -29,15 +29,6 @@ import numpy as np
 from streamboost.evaluation.report import Estimate
 from streamboost.evaluation.sufficient_stats import BINS, MEAN_COLUMNS, SufficientStats
 
-__all__ = [
-    "AccuracyHistory",
-    "Forecast",
-    "ForecastStep",
-    "ForecastTarget",
-    "LearningCurve",
-    "records_per_label",
-]
-
 FEWEST_LABELS = 300
 """Number of labels from which on there are forecasts."""
 

@@ -20,16 +20,6 @@ from streamboost.evaluation.learning_curve import AccuracyHistory
 from streamboost.evaluation.sufficient_stats import PREDICTORS, EvaluatedRecords, SufficientStats
 from streamboost.storage import Arrays, select_prefix
 
-__all__ = [
-    "PARTS",
-    "ClassCounts",
-    "EvaluatedPrediction",
-    "EvaluatedPredictionStore",
-    "PendingPredictions",
-    "StrideSums",
-    "similarity_weights",
-]
-
 
 class ClassCounts:
     """Maps classes to indices in order of appearance; tracks the newest and most frequent label.

@@ -8,8 +8,6 @@ import numpy as np
 from streamboost.errors import ConfigurationError
 from streamboost.query.settings import is_finite
 
-__all__ = ["PredictionSets", "is_in_set", "new_label_probability"]
-
 _STEP = 0.02
 """Step size of the level per label. On fifteen streams at budgets of 5, 10 and 20 %, the coverage
 (mean of eight runs) differed by at most 2.0 points from the chosen coverage. With 0.01, by at most

@@ -40,21 +40,6 @@ from streamboost.checks import Label
 from streamboost.evaluation.sufficient_stats import BINS, MEAN_COLUMNS, PREDICTORS, SufficientStats
 from streamboost.storage import Arrays
 
-__all__ = [
-    "ClassMetrics",
-    "Estimate",
-    "LinearizedMetric",
-    "PredictorMetrics",
-    "ReliabilityBin",
-    "Report",
-    "accuracy_drop",
-    "difference_estimate",
-    "estimate_metric",
-    "estimate_metric_by_class",
-    "make_report",
-    "naive_accuracy",
-]
-
 PSEUDO = 10.0
 """Weight, in labels, of the variance that is computed from the probabilities."""
 

@@ -32,17 +32,6 @@ from streamboost.checks import Label
 from streamboost.predictions import Scored
 from streamboost.storage import Arrays
 
-__all__ = [
-    "BINS",
-    "LEAST_PROBABILITY",
-    "MEAN_COLUMNS",
-    "PREDICTORS",
-    "BatchSums",
-    "EvaluatedRecords",
-    "SufficientStats",
-    "UnlabelledSums",
-]
-
 PREDICTORS = ("committee", "repeat_last", "majority", "committee_alone")
 """Evaluated predictors: the learner's predictions; two baselines, which predict the newest and the
 most frequent known label; and the committee without other experts."""

@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["TemperatureScaling"]
-
 _GRID = 2.0 ** (np.arange(-8, 13) / 4.0)
 """Candidate temperatures from 1/4 to 8, four per octave."""
 

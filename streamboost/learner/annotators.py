@@ -10,8 +10,6 @@ from streamboost.checks import Label
 from streamboost.evaluation.annotator_errors import MOST_SOURCES
 from streamboost.learner.labelled_rows import AnnotatedRow
 
-__all__ = ["AnnotatorCounts", "AnnotatorStatistics", "confident_label", "estimate_reliability"]
-
 _OTHERS = "further names"
 
 _SURE = 0.9

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
-__all__ = ["ChangeHistory", "DetectedChange"]
-
 _NEWEST = 20
 
 

@@ -17,8 +17,6 @@ from streamboost.checks import Label, labels_to_array
 from streamboost.learner.estimators import Trainable, adapt_to_size
 from streamboost.predictions import score_with_committee
 
-__all__ = ["DoubtfulLabel", "find_doubtful_labels"]
-
 _FOLDS = 5
 """Folds of the cross-validation; labels of classes with fewer labels are not judged."""
 

@@ -14,8 +14,6 @@ from streamboost.storage import Arrays
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["DriftMonitor", "RiseDetector"]
-
 _LONGEST = 4096
 _CONTINUED = 1024
 _WINDOW, _NEWEST = 100, 30  # KSWIN compares the newest of its window with as many older values

@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
     from streamboost.boosting.log_loss.sketch_trainer import SketchLogitBoost
 
-__all__ = [
-    "Trainable",
-    "adapt_to_size",
-    "class_weight_for_label",
-    "default_estimator",
-    "describe_estimator",
-    "fully_labelled_estimator",
-    "rebuild_estimator",
-]
-
 _MANY = 3_000
 _FOR_MANY = {
     "learning_rate": 0.1,

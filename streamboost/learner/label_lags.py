@@ -7,8 +7,6 @@ import numpy as np
 from streamboost.checks import Label
 from streamboost.query.settings import check_integer
 
-__all__ = ["LabelLags"]
-
 
 class LabelLags:
     """Encodes the newest known labels as categorical columns (lagged target).

@@ -9,8 +9,6 @@ from streamboost.checks import Label
 from streamboost.learner.annotators import AnnotatorStatistics, estimate_reliability
 from streamboost.learner.labelled_rows import AnnotatedRow, LabelledRows
 
-__all__ = ["LabelQuality", "RelabelRequests"]
-
 _WRONG = 0.5
 """If the probability that a label is right is lower, the label may be requested again."""
 

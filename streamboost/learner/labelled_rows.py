@@ -12,17 +12,6 @@ from streamboost.features.layout import Values
 from streamboost.learner.working_set import WorkingSet
 from streamboost.storage import Arrays
 
-__all__ = [
-    "ON_CONFLICT",
-    "AnnotatedRow",
-    "AnnotatedRows",
-    "LabelledRows",
-    "TrainingSample",
-    "Vote",
-    "VoteHistory",
-    "resolve_label",
-]
-
 ON_CONFLICT = ("last", "first", "vote")
 """Rules that choose between several labels of a record: the newest, first or most frequent one."""
 

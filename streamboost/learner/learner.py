@@ -77,8 +77,6 @@ from streamboost.storage import FORMAT, Arrays, pack_json, select_prefix, unpack
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["StreamLearner", "without_running_training"]
-
 _NEWEST = 5_000
 """Number of newest labelled records that the experts are retrained on after `rename_class`."""
 

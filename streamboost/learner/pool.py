@@ -16,8 +16,6 @@ from streamboost.query.strategies import UTILITIES, Utility
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["PoolResult", "learn_from_pool"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolResult:

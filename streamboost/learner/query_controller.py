@@ -18,8 +18,6 @@ from streamboost.storage import Arrays
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["QueryController"]
-
 _RANDOM_START = Fraction(1, 20)
 """Lowest budget at which the first labels are requested at random although a committee exists."""
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from streamboost.storage import Arrays
 
-__all__ = ["BalancedRows", "ReservoirRows", "RowBlock", "RowBuffer", "SlidingRows", "TimeRows"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowBuffer:

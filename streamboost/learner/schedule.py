@@ -9,8 +9,6 @@ from streamboost.errors import ConfigurationError
 from streamboost.query.settings import check_integer, is_finite
 from streamboost.stacking.correction import PER_LABEL, CorrectionSettings
 
-__all__ = ["Kind", "Schedule", "Training", "TrainingProgress"]
-
 _SHARE = 100
 """An extension needs at least 1/100 of all labels as new labels, to be worth its cost."""
 

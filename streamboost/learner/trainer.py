@@ -26,17 +26,6 @@ from streamboost.storage import Arrays, pack_json, select_prefix, unpack_json
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = [
-    "HoldoutBuffer",
-    "PendingTraining",
-    "Trainer",
-    "TrainingJob",
-    "TrainingThread",
-    "committee_from_arrays",
-    "committee_to_arrays",
-    "holdout_error",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingJob:

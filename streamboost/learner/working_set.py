@@ -10,8 +10,6 @@ from streamboost.learner.row_buffer import BalancedRows, ReservoirRows, SlidingR
 from streamboost.query.settings import check_choice, check_integer, is_finite
 from streamboost.stacking.correction import half_life_weights
 
-__all__ = ["AGEING", "WorkingSet", "inverse_propensity_weights", "zipf_weights"]
-
 
 def zipf_weights(n: int) -> np.ndarray:
     """Return weights (n,) by Zipf's law, oldest first: 1/i for the i-th newest record.

@@ -3,8 +3,6 @@
 from functools import cache
 from typing import Any
 
-__all__ = ["query_kernels"]
-
 
 @cache
 def query_kernels() -> Any:

@@ -11,8 +11,6 @@ from streamboost.query.selection import SELECTIONS
 from streamboost.query.settings import as_exact_fraction, check_choice, check_integer
 from streamboost.query.strategies import UTILITIES, Needs
 
-__all__ = ["QueryConfig", "Requests"]
-
 MODES = ("stream", "pool")
 
 

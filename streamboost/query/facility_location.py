@@ -6,8 +6,6 @@ import numpy as np
 
 from streamboost.query.window import RankedBatch
 
-__all__ = ["FacilityLocationRanker"]
-
 _SIZE = 256
 """Number of newest records among which a record is ranked."""
 

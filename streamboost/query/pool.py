@@ -7,8 +7,6 @@ import numpy as np
 
 from streamboost.query.window import UtilityWindow
 
-__all__ = ["Pool", "PoolChoice"]
-
 
 class PoolChoice(NamedTuple):
     """Selected record of the pool: its id, its utility and its inclusion probability."""

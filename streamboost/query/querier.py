@@ -17,8 +17,6 @@ from streamboost.query.token_bucket import Ledger, TokenBudget
 from streamboost.query.window import UtilityWindow
 from streamboost.storage import select_prefix
 
-__all__ = ["Querier"]
-
 
 @dataclass(slots=True)
 class _RequestBuilder:

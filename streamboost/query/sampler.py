@@ -13,8 +13,6 @@ import numpy as np
 from streamboost.query.compiled import query_kernels
 from streamboost.query.token_bucket import TokenBucket
 
-__all__ = ["OnePerStratumSampler", "SizeMeasure"]
-
 FLOOR = Fraction(1, 10)
 """Lowest inclusion probability, as a share of the budget; bounds the weight of a label."""
 

@@ -13,14 +13,6 @@ import numpy as np
 from streamboost.query.token_bucket import TokenBudget
 from streamboost.query.window import UtilityWindow
 
-__all__ = [
-    "SELECTIONS",
-    "EvenSpending",
-    "RecordProbability",
-    "SelectionRule",
-    "make_selection_rule",
-]
-
 SELECTIONS = ("probability", "quantile_filter", "variable_uncertainty")
 
 _TOLERANCE = 50.0

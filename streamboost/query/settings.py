@@ -8,8 +8,6 @@ from typing import Any
 
 from streamboost.errors import ConfigurationError
 
-__all__ = ["as_exact_fraction", "check_choice", "check_integer", "is_finite"]
-
 
 def check_integer(setting: str, value: Any, *, at_least: int = 1, reason: str = "") -> None:
     """Raise ConfigurationError unless `value` is a whole number of at least `at_least`.

@@ -18,8 +18,6 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = ["UTILITIES", "Utility"]
-
 Needs = Literal["nothing", "margins", "probabilities", "votes"]
 
 

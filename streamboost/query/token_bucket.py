@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Ledger", "TokenBucket", "TokenBudget"]
-
 _LONGEST = 2**62
 """Limit of the block length in records: longer than any stream, and within 64 bits."""
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from streamboost.query.compiled import query_kernels
 
-__all__ = ["RankedBatch", "UtilityWindow"]
-
 
 class UtilityWindow:
     """Sliding window of the newest `size` records, with features and utilities.

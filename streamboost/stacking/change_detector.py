@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ChangeDetector"]
-
 _SHARE = 0.005
 """Share of the weights that is redistributed at each label, half of it to the reference."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
     from streamboost.boosting.correction import CorrectedCommittee
 
-__all__ = ["PER_LABEL", "CorrectionSettings", "ResidualCorrection", "half_life_weights"]
-
 
 class CorrectionSettings(NamedTuple):
     """Settings of the stumps that correct a committee by the newest labels.

@@ -13,17 +13,6 @@ from streamboost.storage import Arrays
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = [
-    "EXPERTS",
-    "MOST_CLASSES",
-    "TREES",
-    "Expert",
-    "ExpertRecords",
-    "RunningScaler",
-    "as_expert_names",
-    "stacking_kernels",
-]
-
 EXPERTS = (
     "committee",
     "correction",

@@ -17,8 +17,6 @@ from streamboost.storage import Arrays
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["NeighboursExpert"]
-
 _SIZE = 1_000
 """Number of labelled records stored."""
 

@@ -24,8 +24,6 @@ from streamboost.storage import Arrays
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["LabelTransitionModel", "LinearExpert", "TextExpert"]
-
 _RATE = 0.5
 _MAX_DEVIATIONS = 5.0  # standard deviations
 _LEAST = 1e-6  # initial squared gradients

@@ -11,8 +11,6 @@ import numpy as np
 from streamboost.predictions import Scored
 from streamboost.storage import Arrays
 
-__all__ = ["CachedPrediction", "PredictionCache"]
-
 _MOST_BYTES = 8 * 2**20
 _MOST = 20_000
 """Limits of the cache in bytes and in records; the oldest records are evicted first."""

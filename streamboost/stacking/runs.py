@@ -11,8 +11,6 @@ import numpy as np
 from streamboost.stacking.experts import stacking_kernels
 from streamboost.storage import Arrays
 
-__all__ = ["ClassRunFilter"]
-
 _SIZE = 512
 """Number of newest records that are stored; labels of older records are not used."""
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
     from streamboost.boosting.correction import CorrectedCommittee
 
-__all__ = ["ClassIndex", "OnlineStacking"]
-
 
 class ClassIndex(NamedTuple):
     """Maps K class labels to column indices of the combined predictions.

@@ -12,8 +12,6 @@ from streamboost.predictions import Scored, top_two_gap
 from streamboost.stacking.experts import MOST_CLASSES, Expert, ExpertRecords
 from streamboost.storage import Arrays
 
-__all__ = ["VectorExpert"]
-
 _MOST_ROWS = 4_000
 """Number of newest labelled records that the regression is trained on."""
 

@@ -18,8 +18,6 @@ from streamboost.storage import Arrays, select_prefix
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["ROUNDS", "RecentCommittee", "RecentCommittees"]
-
 ROUNDS = 30
 """Boosting rounds of a recent committee."""
 

@@ -13,8 +13,6 @@ import msgspec
 
 from streamboost.errors import ConfigurationError
 
-__all__ = ["AvroCodec", "UnusableMessageError"]
-
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 _DECIMAL = "streamboost-decimal"

@@ -18,16 +18,6 @@ from streamboost.connectors.kafka.formats.registry import Registry
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.errors import ConnectorError
 
-__all__ = [
-    "FRAME",
-    "KINDS",
-    "DecodedSource",
-    "Decoder",
-    "Format",
-    "describe_newest_schema",
-    "registry_subject_of_values",
-]
-
 Format = Literal["avro", "json-schema"]
 
 FRAME = Struct(">bI")

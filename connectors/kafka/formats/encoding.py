@@ -27,8 +27,6 @@ from streamboost.connectors.kafka.producer import FailFastSender
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.errors import ConnectorError
 
-__all__ = ["EncodedSink", "Encoder"]
-
 
 class Encoder:
     """Encodes JSON messages of one type in the registered format of a topic.

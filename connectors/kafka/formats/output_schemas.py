@@ -7,8 +7,6 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-__all__ = ["convert_for_avro", "derive_schema", "mapping_field_names"]
-
 _ANY = ["null", "boolean", "long", "double", "string"]
 """Avro types for values of any kind; lists, objects and larger numbers become JSON text."""
 

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
-__all__ = ["RegisteredSchema", "Registry"]
-
 _SECONDS = 10
 """Timeout of a request in seconds."""
 

@@ -12,8 +12,6 @@ from kafka.structs import ConsumerGroupMetadata
 
 from streamboost.connectors.base import Message, MessageMetadata
 
-__all__ = ["Assignment", "PolledBatch", "RebalanceListener", "TopicMessage"]
-
 
 class Assignment(NamedTuple):
     """Partitions that are assigned to a member of a consumer group.

@@ -18,8 +18,6 @@ from streamboost.connectors.kafka.consumer import (
 )
 from streamboost.errors import ConnectorError, UnavailableError
 
-__all__ = ["CommittedReader"]
-
 _PATIENCE = 30.0
 """Seconds to wait for the end of open transactions. Every ten seconds, a broker aborts members'
 transactions that have been open for more than ten seconds."""

@@ -58,8 +58,6 @@ from streamboost.connectors.kafka.internals import (
 from streamboost.connectors.kafka.producer import RECREATE_REMEDY, FailFastSender, send_arguments
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
-__all__ = ["KafkaMember", "PartitionsRevokedError"]
-
 POLL_MS = 200
 """Timeout of a poll in milliseconds. With 10 ms, a joining member never gets a partition."""
 

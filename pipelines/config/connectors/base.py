@@ -14,23 +14,6 @@ from streamboost.connectors.oracle.table import AnswerFields
 from streamboost.errors import ConnectorError
 from streamboost.pipelines.config.durations import WindowSize
 
-__all__ = [
-    "ConnectorContext",
-    "ConnectorSections",
-    "Endpoint",
-    "Input",
-    "LabelFieldNames",
-    "Output",
-    "PredictionsSection",
-    "RequestsSection",
-    "Section",
-    "SpanKey",
-    "StreamLocation",
-    "Text",
-    "check_writable",
-    "resolve_path",
-]
-
 
 class Section(BaseModel):
     """Base class of all sections; rejects unknown keys and implicit conversions."""

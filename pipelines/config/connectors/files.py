@@ -29,14 +29,6 @@ from streamboost.pipelines.config.connectors.base import (
     check_writable,
 )
 
-__all__ = [
-    "CONNECTOR",
-    "FilesInput",
-    "FilesOutput",
-    "FilesPredictionsOutput",
-    "FilesRequestsOutput",
-]
-
 
 class FileEndpoint(Endpoint):
     """Base class of sections that name a file."""

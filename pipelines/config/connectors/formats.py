@@ -13,8 +13,6 @@ from streamboost.pipelines.config.connectors.base import ConnectorContext, Secti
 if TYPE_CHECKING:
     from streamboost.connectors.kafka.formats.registry import Registry
 
-__all__ = ["Format", "SchemaRegistrySection", "open_schema_registry"]
-
 Format = Literal["json", "avro", "json-schema"]
 
 

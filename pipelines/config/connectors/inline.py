@@ -5,8 +5,6 @@ from typing import ClassVar, Literal
 from streamboost.connectors.base import Message, SinglePartitionSource, Source
 from streamboost.pipelines.config.connectors.base import ConnectorContext, ConnectorSections, Input
 
-__all__ = ["CONNECTOR", "InlineLabels"]
-
 
 class InlineLabels(Input):
     """Labels in messages of [source]: of an earlier record, or of the message's own record."""

@@ -34,18 +34,6 @@ if TYPE_CHECKING:
     from streamboost.connectors.kafka.cluster import KafkaCluster
     from streamboost.connectors.kafka.formats.encoding import Encoder
 
-__all__ = [
-    "CONNECTOR",
-    "KafkaInput",
-    "KafkaOutput",
-    "KafkaPredictionsOutput",
-    "KafkaRequestsOutput",
-    "KafkaSection",
-    "KafkaTopic",
-    "add_default_topics",
-    "kafka_cluster",
-]
-
 _TOPICS = {"source": "records"} | {
     name: name for name in ("labels", "predictions", "requests", "dead_letters")
 }

@@ -22,8 +22,6 @@ from streamboost.pipelines.config.connectors.base import (
 )
 from streamboost.pipelines.config.durations import WindowSize
 
-__all__ = ["CONNECTOR", "OracleSection"]
-
 _WHOLE = 1_000_000_000
 """Maximum message size in bytes, SQLite's limit: messages of the pipeline are read completely."""
 

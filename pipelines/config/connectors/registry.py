@@ -8,16 +8,6 @@ from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config.connectors import files, inline, kafka, oracle, river, sqlite
 from streamboost.pipelines.config.connectors.base import ConnectorContext, Input
 
-__all__ = [
-    "CONNECTORS",
-    "ENDPOINTS",
-    "OUTPUTS",
-    "build_unvalidated_section",
-    "open_append_sink",
-    "refuse_unwritable_input",
-    "section_classes",
-]
-
 OUTPUTS = ("predictions", "requests", "dead_letters")
 ENDPOINTS = ("source", "labels", *OUTPUTS)
 """Names of the sections with a connector."""

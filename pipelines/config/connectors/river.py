@@ -15,8 +15,6 @@ from streamboost.pipelines.config.connectors.base import (
     Text,
 )
 
-__all__ = ["CONNECTOR", "RiverInput", "RiverOracleSection"]
-
 
 class RiverInput(Input):
     """Records of a dataset of River."""

@@ -21,14 +21,6 @@ from streamboost.pipelines.config.connectors.base import (
     check_writable,
 )
 
-__all__ = [
-    "CONNECTOR",
-    "SqliteInput",
-    "SqliteOutput",
-    "SqlitePredictionsOutput",
-    "SqliteRequestsOutput",
-]
-
 
 class SqliteStream(Endpoint):
     """A stream of a SQLite log."""

@@ -2,8 +2,6 @@
 
 import json
 
-__all__ = ["render_template", "render_template_for_records"]
-
 _BRIEF_ABOUT = """\
 # {about}
 # `streamboost check` validates this file, and `streamboost run` starts the pipeline. For all keys

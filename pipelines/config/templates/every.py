@@ -6,8 +6,6 @@ from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.connectors.base import Section
 from streamboost.pipelines.config.sections import MonitorSection, PipelineSection, ServeSection
 
-__all__ = ["render_template"]
-
 _GIVEN: dict[str, tuple[type[Section], dict[str, Any]]] = {
     "pipeline": (PipelineSection, {"name": "segments", "batch_records": 10}),
     "monitor": (MonitorSection, {}),

@@ -20,17 +20,6 @@ from streamboost.pipelines.service.auth.names import LONGEST_NAME
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.served import ServedPipeline
 
-__all__ = [
-    "FOR_OPERATORS",
-    "FOR_SCORERS",
-    "CurrentUser",
-    "ErrorResponse",
-    "PipelineParam",
-    "RequestBody",
-    "error_descriptions",
-    "register_error_handlers",
-]
-
 _log = logging.getLogger(__name__)
 
 _STATUS: tuple[tuple[type[StreamBoostError], int], ...] = (

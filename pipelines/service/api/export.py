@@ -13,8 +13,6 @@ from streamboost.pipelines.service.api.common import (
     error_descriptions,
 )
 
-__all__ = ["router"]
-
 router = APIRouter()
 
 _BYTES = "application/octet-stream"

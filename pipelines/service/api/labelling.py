@@ -17,8 +17,6 @@ from streamboost.pipelines.service.api.common import (
 from streamboost.pipelines.service.api.write import LabelValue
 from streamboost.pipelines.service.labelling.store import Action, EntryStage, LabellingEntry
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/pipelines/{pipeline}/labelling")
 
 _WRITES = error_descriptions(403, 404, 409, 413, 422, 503)

@@ -12,8 +12,6 @@ from streamboost.pipelines.service.auth.names import LONGEST_NAME
 from streamboost.pipelines.service.auth.sessions import Role
 from streamboost.pipelines.service.auth.users import Users
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/logins", dependencies=FOR_OPERATORS)
 
 Invited = Literal["annotator", "operator"]

@@ -10,8 +10,6 @@ from streamboost.pipelines.service.api.common import CurrentUser, PipelineParam,
 from streamboost.pipelines.service.labelling.served import ServedPipeline
 from streamboost.pipelines.status.record_filter import RecordFilter
 
-__all__ = ["router"]
-
 router = APIRouter()
 
 Document = dict[str, Any]

@@ -11,8 +11,6 @@ from streamboost.pipelines.service.api.predict import MOST, json_response
 from streamboost.pipelines.service.labelling.served import ServedPipeline
 from streamboost.pipelines.service.scoring import CheckpointScorer
 
-__all__ = ["PredictFastPath"]
-
 _BEFORE, _AFTER = "/api/v1/pipelines/", "/predict"
 _PLAIN = (b"content-type", b"application/json")
 _SHORT = 4_096

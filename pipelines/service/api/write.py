@@ -22,8 +22,6 @@ from streamboost.pipelines.service.auth.names import LONGEST_NAME, comparison_ke
 from streamboost.pipelines.service.auth.users import PROGRAM, User, Users
 from streamboost.pipelines.state.commands import Command, Kind
 
-__all__ = ["LabelValue", "router"]
-
 router = APIRouter()
 
 _MOST = 1_000

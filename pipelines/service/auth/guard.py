@@ -35,8 +35,6 @@ from streamboost.pipelines.service.auth.settings import (
 )
 from streamboost.pipelines.service.auth.users import PROGRAM, SCORER, User, Users
 
-__all__ = ["LOGIN", "Guard"]
-
 _log = logging.getLogger(__name__)
 
 LOGIN = "/login"

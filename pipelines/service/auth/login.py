@@ -19,8 +19,6 @@ from streamboost.pipelines.service.auth.settings import (
 )
 from streamboost.pipelines.service.auth.users import Users
 
-__all__ = ["LOGOUT", "login_router"]
-
 LOGOUT = "/logout"
 
 _USED = (

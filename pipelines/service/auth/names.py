@@ -7,8 +7,6 @@ from html import unescape
 from streamboost.connectors.messages.labels import unprintable_character_fault
 from streamboost.errors import DataError
 
-__all__ = ["LONGEST_NAME", "comparison_key", "validated_name"]
-
 LONGEST_NAME = 100
 
 _WRITTEN_TOGETHER = {

@@ -18,8 +18,6 @@ from streamboost.errors import ModelFileError, StateError
 from streamboost.pipelines.service.auth.names import comparison_key
 from streamboost.storage import write_bytes
 
-__all__ = ["SESSION_SECONDS", "Role", "Session", "Sessions"]
-
 Role = Literal["annotator", "operator", "scorer"]
 """An annotator reads and labels, a scorer requests predictions, and an operator has all rights."""
 

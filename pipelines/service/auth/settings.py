@@ -6,8 +6,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-__all__ = ["LOOPBACK", "AuthSettings", "RateLimiter", "client_address_key"]
-
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 """Host names that are reachable only from this machine."""
 

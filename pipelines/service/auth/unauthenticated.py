@@ -3,8 +3,6 @@
 from collections import defaultdict
 from typing import Protocol
 
-__all__ = ["Connection", "UnauthenticatedConnections"]
-
 
 class Connection(Protocol):
     """A connection that can be closed."""

@@ -17,8 +17,6 @@ from streamboost.errors import DataError
 from streamboost.pipelines.service.auth.names import comparison_key, validated_name
 from streamboost.pipelines.service.auth.sessions import Role, Session, Sessions
 
-__all__ = ["PROGRAM", "SCORER", "User", "Users"]
-
 _LINK_SECONDS = 24 * 3600
 _MOST_LINKS = 1_000
 

@@ -6,8 +6,6 @@ from typing import Any
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.queue import LabelQueue
 
-__all__ = ["HIDDEN", "BlindMode"]
-
 HIDDEN = "hidden"
 """Key of a document from which the prediction was removed."""
 

@@ -8,8 +8,6 @@ from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.store import Action
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["SHORTEST", "Leases", "OpenRequest", "is_answered"]
-
 SHORTEST = 5_000
 """Minimum milliseconds until expiry in which an annotator can answer a request in time; and maximum
 milliseconds after expiry in which a running pipeline publishes it."""

@@ -22,8 +22,6 @@ from streamboost.pipelines.service.labelling.writers import PATIENCE, LabelWrite
 from streamboost.pipelines.state.folder import try_lock
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["MARGIN", "LabelOutbox", "label_message", "set_stage"]
-
 _log = logging.getLogger(__name__)
 
 MARGIN = 2_000

@@ -6,8 +6,6 @@ from itertools import pairwise
 from sqlite3 import Connection
 from statistics import median
 
-__all__ = ["LabellingProgress", "annotator_progress", "answered_ids", "conflicting_labels"]
-
 BREAK = 300_000
 """Milliseconds between two labels from which the gap counts as a break."""
 

@@ -32,8 +32,6 @@ from streamboost.pipelines.state.naming import refuse_unknown_names
 from streamboost.pipelines.status.reader import Status, StatusReader
 from streamboost.pipelines.status.record_filter import RecordFilter
 
-__all__ = ["SIMILAR", "ServedPipeline", "find_config"]
-
 SIMILAR = 12
 """Maximum number of similar requests, with the request to which they are similar."""
 

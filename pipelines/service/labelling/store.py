@@ -11,21 +11,6 @@ from streamboost.connectors.sqlite.database import Database, table_exists
 from streamboost.errors import StateError
 from streamboost.pipelines.config.masking import mask_secrets_in_errors
 
-__all__ = [
-    "FILE",
-    "Action",
-    "EntryStage",
-    "LabellingEntry",
-    "LabellingStore",
-    "annotator_names",
-    "entries_to_write",
-    "insert_entry",
-    "newest_entries",
-    "newest_label",
-    "undoable_entries",
-    "written_answers",
-]
-
 FILE = "labelling.db"
 
 _BUSY_SECONDS = 2.0

@@ -20,8 +20,6 @@ from streamboost.errors import ConfigurationError, DataError, UnavailableError
 from streamboost.features.fields import Field
 from streamboost.pipelines.config.masking import Mask, mask_secrets_in_errors
 
-__all__ = ["PATIENCE", "LabelWriter", "RecordWriter", "SourceWriter", "decode_posted_records"]
-
 PATIENCE = 1.0
 """Seconds to wait for other writes to end."""
 
