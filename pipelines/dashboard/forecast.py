@@ -17,7 +17,7 @@ def forecast_table(view: StatusSnapshot) -> Table:
     if not forecast or not forecast["steps"]:
         lines = forecast_lines(forecast, evaluation, is_recorded=bool(view.document("recorded")))
         return Table("Forecast", columns, [], " ".join(lines))
-    rows: list[list[str | Cell]] = [["now", estimate_text(forecast["accuracy"]), ""]]
+    rows: list[list[str | Cell]] = [["now, fitted", estimate_text(forecast["accuracy"]), ""]]
     rows += [
         [
             f"{number_text(one['labels'])} more",

@@ -37,8 +37,8 @@ Tone = Literal["good", "warn", "bad", "grey"]
 
 URGENCY = (
     *("Error", "Unresponsive", "Stopped", "Not started"),
-    *("Rejected messages", "Paused", "Accuracy drop", "Regression"),
-    *("Annotator disagreement", "Open requests", "Feature drift", "Stream change"),
+    *("Paused", "Accuracy drop", "Regression", "Annotator disagreement"),
+    *("Rejected messages", "Open requests", "Feature drift", "Stream change"),
     *("Dead letters", "Lowest recall"),
 )
 """Titles of all warnings and next steps, the most urgent first."""
@@ -132,7 +132,7 @@ def _warnings_for_status_line(view: StatusSnapshot) -> list[Notice]:
         more = f"; so does {names[1]}" if len(names) == 2 else f"; so do {len(names) - 1} more"
         said = f"{names[0]} disagrees with other annotators{more * (len(names) > 1)}"
         if names[0] in ((view.document("evaluation").get("recent") or {}).get("left_out") or ()):
-            said += "; the accuracy does not use these labels"
+            said += "; training uses these labels, the accuracy does not"
         link = f"{page_address('/labelling', name)}#annotators"
         found.append(Notice("Annotator disagreement", said, link, "Check the annotator"))
     return sorted(found, key=lambda notice: notice.urgency)

@@ -108,10 +108,15 @@ def target_lines(
         )
     missed = [one["accuracy"] for one in forecast["targets"] if one["labels"] is None]
     if missed:
-        if missed[0] <= forecast["ceiling"]:
-            yield f"{percent_text(missed[0])} is uncertain even with ten times the labels."
+        uncertain = [one for one in missed if one <= forecast["ceiling"]]
         ceiling = percent_text(forecast["ceiling"])
-        yield f"More labels will probably not raise the accuracy above {ceiling}."
+        if uncertain:
+            yield f"{percent_text(uncertain[0])} is uncertain even with ten times the labels."
+        if len(uncertain) < len(missed):
+            highest = percent_text(missed[-1])
+            yield f"{highest} will probably not be reached: more labels give {ceiling} at most."
+        else:
+            yield f"More labels will probably not raise the accuracy above {ceiling}."
         if error := _most_frequent_error(report):
             yield f"The most frequent error: {error}."
     if names := report.get("left_out"):

@@ -47,7 +47,7 @@ def test_lines_give_gains_targets_the_ceiling_and_the_most_frequent_error():
         "200 more labels: 1.5 points better, 0.4 to 2.6; accuracy 91.5 % (89.0 to 93.0).",
         "1,000 more labels: inconclusive, as the interval is wider than 10 points.",
         "95.0 % is reached after about 1,900 more labels (1,200 or more), in 19,000 records.",
-        "More labels will probably not raise the accuracy above 96.4 %.",
+        "98.0 % will probably not be reached: more labels give 96.4 % at most.",
         "The most frequent error: b predicted as a (90% of the errors).",
     ]
     assert max(map(len, forecast_lines(FORECAST, EVALUATION))) < 96
@@ -113,7 +113,7 @@ def view(**documents):
 
 def test_panel_has_a_row_for_now_and_each_step():
     table = forecast_table(view(forecast=FORECAST, evaluation=EVALUATION))
-    assert [row[0] for row in table.rows] == ["now", "200 more", "1,000 more"]
+    assert [row[0] for row in table.rows] == ["now, fitted", "200 more", "1,000 more"]
     assert table.rows[2][1].startswith("inconclusive")
     assert "91.5 % (89.0 to 93.0)" in table.rows[1]
     assert "in 19.1 days" in table.summary
