@@ -79,7 +79,7 @@ def training_text(view: StatusSnapshot) -> str:
     if left is None:
         return ""
     if left <= 1:
-        return "next training at the next label"
+        return "the next label starts a training"
     text = f"next training after {left:,} more labels"
     if (seconds := seconds_per_label(view)) is not None:
         text += f", in about {rough_duration_text(left * seconds)}"
@@ -146,15 +146,15 @@ def progress_text(
 
     >>> gain = AccuracyGain(0.041, 0.032)
     >>> progress_text(LabellingProgress(8, 12.2, 0), 29, gain, has_record=True)
-    '8 today · 29 open · 12 s a label · accuracy +4 points (± 3) since your first label'
+    '8 by you today · 29 open · 12 s a label · accuracy +4 points (± 3) since your first label'
     >>> progress_text(LabellingProgress(), 0, None, has_record=True)
-    '0 today · 1 open'
+    '0 by you today · 1 open'
     >>> progress_text(LabellingProgress(3), 1, None, has_record=False)
-    '3 today · none open for you'
+    '3 by you today · none open for you'
     """
     n_open = max(n_open, int(has_record is True))
     waiting = "none open for you" if has_record is False else f"{n_open:,} open"
-    parts = [f"{progress.today:,} today", waiting]
+    parts = [f"{progress.today:,} by you today", waiting]
     if progress.seconds is not None:
         parts.append(f"{progress.seconds:.0f} s a label")
     if gain is not None:

@@ -91,7 +91,7 @@ def test_training_text_gives_labels_and_time_until_the_next_training():
 
 @pytest.mark.parametrize("left", [0, 1])
 def test_training_text_names_the_next_label_if_that_makes_a_training_due(left):
-    assert training_text(before_training(left, 2)) == "next training at the next label"
+    assert training_text(before_training(left, 2)) == "the next label starts a training"
 
 
 def test_training_text_is_empty_while_no_training_runs():
