@@ -45,8 +45,9 @@ class RecordPage:
 
 _ABOUT = (
     "Kept labelled records, newest label first. Select an id for details. Tinted: the prediction "
-    "differs from the label. Disputed: another class has at least as many votes. Main reasons: "
-    "features that favour the prediction over the label, or over the second class."
+    "differs from the label. Disputed: another class has at least as many votes. Left out: metrics "
+    "do not use the annotator's labels. Main reasons: features that favour the prediction over the "
+    "label, or over the second class."
 )
 
 
@@ -62,7 +63,9 @@ def show_records(
         _show_disputed_count(page.disputed, record_filter, pipeline)
         _show_class_counts(page.sums, record_filter, pipeline)
         _show_page_links(page, record_filter, pipeline, offset)
-        show_table(record_table(page.records, pipeline))
+        recent = view.document("evaluation").get("recent") or {}
+        left_out = () if page.total is None else recent.get("left_out") or ()
+        show_table(record_table(page.records, pipeline, left_out))
 
 
 def _show_filter_form(view: StatusSnapshot, record_filter: RecordFilter, pipeline: str) -> None:
@@ -244,8 +247,11 @@ def _version_range_text(record_filter: RecordFilter) -> str:
     )
 
 
-def record_table(records: Sequence[Status], pipeline: str) -> Table:
-    """Build the table of records, each with its prediction and the main reasons."""
+def record_table(records: Sequence[Status], pipeline: str, left_out: Sequence[str] = ()) -> Table:
+    """Build the table of records, each with its prediction and the main reasons.
+
+    `left_out` are the annotators whose labels metrics do not use.
+    """
     columns = [
         *(Column(text, "words") for text in ("Record", "Labelled", "Label", "Predicted")),
         Column("Probability"),
@@ -253,10 +259,11 @@ def record_table(records: Sequence[Status], pipeline: str) -> Table:
         Column("Main reasons", "words"),
         Column("Annotator", "words"),
     ]
-    return Table("Records", columns, [_record_row(one, pipeline) for one in records], "")
+    rows = [_record_row(one, pipeline, left_out) for one in records]
+    return Table("Records", columns, rows, "")
 
 
-def _record_row(record: Status, pipeline: str) -> list[str | Cell]:
+def _record_row(record: Status, pipeline: str, left_out: Sequence[str]) -> list[str | Cell]:
     label = record.get("label")
     share = (record.get("probabilities") or {}).get(str(label))
     when = record["labels"][-1][0] if record.get("labels") else None
@@ -268,7 +275,7 @@ def _record_row(record: Status, pipeline: str) -> list[str | Cell]:
         percent_text(share),
         str(record.get("version") or NOTHING),
         _main_features_text(record.get("why"), str(label), record["truth"]),
-        _annotator_text(record),
+        _annotator_text(record, left_out),
     ]
 
 
@@ -281,12 +288,15 @@ def _prediction_cell(record: Status) -> str | Cell:
     return Cell(str(label), shade=0.6, colour="bad", note="wrong: ")
 
 
-def _annotator_text(record: Status) -> str:
+def _annotator_text(record: Status, left_out: Sequence[str]) -> str:
     """Return the annotators of a record, with their labels if these differ."""
     said = dict.fromkeys(record_votes(record))
-    if len({label for _, label in said}) > 1:
-        return ", ".join(f"{source} ({label})" for source, label in said)
-    return ", ".join(source for source, _ in said) or NOTHING
+    differ = len({label for _, label in said}) > 1
+    texts = [
+        (f"{source} ({label})" if differ else source) + " [left out]" * (source in left_out)
+        for source, label in said
+    ]
+    return ", ".join(texts) or NOTHING
 
 
 def _main_features_text(explanation: Mapping[str, Any] | None, label: str, true_class: str) -> str:

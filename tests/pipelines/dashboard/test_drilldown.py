@@ -322,6 +322,11 @@ def test_a_mistake_is_marked_and_differing_labels_are_named():
     assert (row[3], row[-1]) == ("grass", "ann, unknown annotator")
 
 
+def test_annotators_whose_labels_metrics_leave_out_are_marked():
+    (row,) = records.record_table([FOUND], "p", ["bob"]).rows
+    assert row[-1] == "ann (sky), bob (grass) [left out]"
+
+
 def test_who_took_a_label_back_said_nothing_of_a_record():
     labels = [[1, "sky", "ann"], [2, None, "ann"], [3, "grass", "bob"]]
     (row,) = records.record_table([FOUND | {"label": "grass", "labels": labels}], "p").rows
