@@ -3,8 +3,8 @@
     python -m benchmarks.latency [--seconds 20] [--rate 1000] [--predictions 200]
 
 A broker, a pipeline with a trained committee and the clients share the machine's cores. Records of
-16 features and 8 classes are generated. The settings are the defaults of a pipeline file, with a
-checkpoint every 100 batches.
+16 features and 8 classes are generated. The source is polled every 5 ms, and there is a
+checkpoint every 100 batches; other settings are the defaults of a pipeline file.
 
 The loop is open: each record and each request has a scheduled time, at even intervals, whether or
 not earlier ones are answered. Latency is measured from this time, so the wait behind a slow answer
