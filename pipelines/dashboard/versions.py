@@ -150,7 +150,10 @@ def recall_since_table(
         whose = by if evidence else "any committee"
         return Table(caption, columns, [], f"No usable label yet for predictions of {whose}.")
     compared = count_text(len(now), "label")
-    of = f"Compared: {compared} for predictions of {by}, and {len(then):,} before."
+    of = (
+        f"Compared: {compared} for predictions of {by}, and {len(then):,} before. These are "
+        "different records: if the stream changes, recall may change without a new version."
+    )
     summary = (
         f"{recall_change_summary(found, when)}{_change_point_text(found[0], [*then, *now])} {of}"
     )
@@ -307,7 +310,8 @@ def version_table(
     rows: list[list[str | Cell]] = []
     for one in reversed(versions):
         number = int(one["version"])
-        link = page_address("/versions", pipeline, a=number, b=other)
+        a = None if number == other else number
+        link = page_address("/versions", pipeline, a=a, b=other)
         made = (number_text(one.get(key)) for key in ("labels", "trees"))
         share = recall_text(overall_recall(by.get(number, ())))
         serves = "possible" if number in rollback_targets else "no"
@@ -333,7 +337,7 @@ def version_effect_table(view: StatusSnapshot) -> Table:
         [
             Cell(
                 versions_text(one),
-                link=page_address("/versions", pipeline, a=one["baseline"], b=one["last"]),
+                link=page_address("/versions", pipeline, b=one["last"]),
             ),
             str(one["baseline"]),
             number_text(one["labels"]),
@@ -342,8 +346,27 @@ def version_effect_table(view: StatusSnapshot) -> Table:
         ]
         for one in comparisons[::-1]
     ]
-    summary = " ".join(comparison_lines(comparisons))
+    summary = f"{_unlabelled_version_text(view)}{' '.join(comparison_lines(comparisons))}"
     return Table("Effect of labels", [Column("Newer versions", "words"), *figures], rows, summary)
+
+
+def _unlabelled_version_text(view: StatusSnapshot) -> str:
+    """Say that the newest comparison has no label of the active version itself; else empty."""
+    comparisons = view.document("comparisons").get("versions") or ()
+    active, evidence = view.document("learner").get("version"), view.evidence.predictions
+    if not comparisons or not evidence or any(one.version == active for one in evidence):
+        return ""
+    first, last = comparisons[-1]["first"], comparisons[-1]["last"]
+    if not first < last == active:
+        return ""
+    return f"No usable label yet for predictions of version {active}; together: "
+
+
+def _measured_comparison(view: StatusSnapshot, version: int) -> Mapping[str, Any] | None:
+    """Return the comparison on the same records that includes `version`; None without a result."""
+    comparisons = view.document("comparisons").get("versions") or ()
+    found = (one for one in comparisons if one["first"] <= version <= one["last"])
+    return next((one for one in found if one["difference"] is not None), None)
 
 
 def _accuracy_difference_cell(difference: Mapping[str, float] | None) -> str | Cell:
@@ -360,9 +383,12 @@ NAMED = 10
 
 ABOUT_EFFECT = (
     "Accuracy of newer versions minus that of an earlier one, without other experts, on the same "
-    "labelled records, before these are learned. Each version predicts while it is active. "
+    "labelled records of all annotators, before these are learned. Each version predicts while it "
+    "is active. "
     "Weighted by inverse inclusion probability, with a 95 % confidence sequence."
 )
+
+_SAME_VERSIONS = "As in the comparison on the same records above:"
 
 _ABOUT = (
     "Recall per class with its 95 % interval, weighted by inverse inclusion probability. n: "
@@ -383,7 +409,8 @@ class VersionComparison:
     evidence : labelled records to evaluate the versions, in the order of their arrival
     view : the pipeline's status
     a, b : the versions to compare, in either order, moved into the range of the known ones. If
-        `b` is None, the newest version is used; if `a` is None, the default baseline
+        `b` is None, the newest version is used. If `a` is None, the versions of the comparison on
+        the same records that includes `b` are used, or the default baseline
 
     Attributes
     ----------
@@ -420,21 +447,31 @@ class VersionComparison:
         self._beside = self._clamp_version(b)
         right = _nearest_version_number(max(known) if self._beside is None else self._beside, known)
         before = _nearest_version_number(right, [n for n in known if n < right] or known)
-        first = (
-            default_baseline_version(evidence, self._beside)
-            if a is None
-            else self._clamp_version(a)
-        )
-        first = before if first is None else first
-        left = _nearest_version_number(first, known)
+        measured = _measured_comparison(view, right) if a is None else None
+        if measured is not None:
+            first, left = measured["first"], _nearest_version_number(measured["baseline"], known)
+        else:
+            first = (
+                default_baseline_version(evidence, self._beside)
+                if a is None
+                else self._clamp_version(a)
+            )
+            first = before if first is None else first
+            left = _nearest_version_number(first, known)
         if a is None and left == right:
             left = before
         self.sides = left, right
         with Tag("section", classes="panel whole", aria_labelledby="effect-title", id="effect"):
             add_heading("Newest versions on the same records", "effect-title", ABOUT_EFFECT)
             self._effect = Tag("p", "", "summary"), DataTable()
-        self._show_recall_since(first, a, b, original_of_copy, evidence)
-        self._show_version_comparison(first, known, original_of_copy, evidence)
+        about = (
+            _baseline_text(first, a, self._beside, evidence)
+            if measured is None
+            else f"{_SAME_VERSIONS} {versions_text(measured)}, compared with {left}."
+        )
+        self._show_recall_since(first, a, b, original_of_copy, evidence, about)
+        before = first if measured is None else left
+        self._show_version_comparison(before, known, original_of_copy, evidence)
         with Tag("section", classes="panel whole", aria_labelledby="all-title", id="all"):
             Tag("h2", "All versions", id="all-title")
             self._summary = Tag("p", "", "summary")
@@ -454,6 +491,7 @@ class VersionComparison:
         b: int | None,
         original_of_copy: Mapping[int, int],
         evidence: Sequence[LabelledPrediction],
+        baseline_text: str,
     ) -> None:
         """Show each class's recall since version `first`; `a` and `b` are the user's choices."""
         last = self._beside
@@ -466,7 +504,7 @@ class VersionComparison:
             self._add_version_menus(first, last)
             ends = {number for number in (first, last) if number is not None}
             about = (
-                _baseline_text(first, a, last, evidence),
+                baseline_text,
                 _missing_versions_text(self._offered | ends),
             )
             for text in filter(None, about):

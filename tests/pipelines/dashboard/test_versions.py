@@ -10,7 +10,7 @@ from streamboost.pipelines.dashboard.versions import (
     version_effect_table,
     version_table,
 )
-from streamboost.pipelines.dashboard.view import StatusSnapshot
+from streamboost.pipelines.dashboard.view import EvaluationData, StatusSnapshot
 from streamboost.pipelines.dashboard.widgets import Tag
 from tests.pipelines.dashboard.test_drilldown import version
 from tests.pipelines.dashboard.test_recall_by_version import said
@@ -20,7 +20,7 @@ def shown(told, known, a=None, b=None, comparisons=()):
     """Return the page's sides and, by the ids of its panels, their texts."""
     learner, compared = {"version": max(known), "versions": []}, {"versions": comparisons}
     documents = {"pipeline": {"name": "p"}, "learner": learner, "comparisons": compared}
-    view = StatusSnapshot(documents=documents)
+    view = StatusSnapshot(documents=documents, evidence=EvaluationData(told))
     with Client(ui.page("/")) as client:
         page = VersionComparison([version(n) for n in known], told, view, a, b)
     panels = {}
@@ -120,7 +120,7 @@ def test_comparisons_are_listed_newest_first_with_their_labels():
         ["9", "8", "310", "+0.8 points (-0.2 to +1.8)", "917"],
         ["2 to 8", "1", "140", "+16.8 points (+1.3 to +32.3)", "0"],
     ]
-    assert rows[1][0].link == "/versions?pipeline=p&a=1&b=8"
+    assert rows[1][0].link == "/versions?pipeline=p&b=8"
     assert effect(NEW).rows[0][3] == "too few labels"
     assert effect(WORSE).rows[0][3].note == "got worse: "
 
@@ -128,3 +128,30 @@ def test_comparisons_are_listed_newest_first_with_their_labels():
 def test_versions_page_shows_the_comparison_on_the_same_records():
     _, panels = shown(TOLD, [8, 9], comparisons=[DECIDED, CURRENT])
     assert "Version 9 is 0.8 points better than 8" in panels["effect"]
+
+
+def test_versions_page_uses_the_versions_of_the_comparison_on_the_same_records():
+    for b, since, sides in ((None, "Since version 9", (8, 9)), (8, "From version 2 to 8", (1, 8))):
+        found, panels = shown(TOLD, [1, 2, 8, 9], b=b, comparisons=[DECIDED, CURRENT])
+        assert found == sides
+        assert f"\n{since}\n" in panels["since"]
+        assert "As in the comparison on the same records above" in panels["since"]
+        assert "No model of version" not in panels["sides"]
+    sides, panels = shown(TOLD, [1, 2, 8, 9], comparisons=[DECIDED, NEW])
+    assert sides == (2, 9)
+    assert "Default baseline: version 2" in panels["since"]
+
+
+def test_effect_says_that_the_active_version_has_no_label_of_its_own():
+    lone = "No usable label yet for predictions of version 12; together: Versions 9 to 12 are"
+    _, panels = shown(TOLD, [8, 9, 12], comparisons=[WORSE])
+    assert lone in panels["effect"]
+    _, panels = shown([*TOLD, *said(12, "a", 1, 0)], [8, 9, 12], comparisons=[WORSE])
+    assert "No usable label yet" not in panels["effect"]
+    _, panels = shown(TOLD, [8, 9], comparisons=[CURRENT])
+    assert "No usable label yet" not in panels["effect"]
+
+
+def test_the_newest_version_is_compared_with_an_earlier_one():
+    newest = version_table([version(8), version(9)], TOLD, [], "p").rows[0][0]
+    assert newest.link == "/versions?pipeline=p&b=9"
