@@ -217,7 +217,7 @@ def comparison_table(a: Status, b: Status, evidence: Sequence[LabelledPrediction
         ["Active since", *(time_text(one.get("began")) for one in (a, b)), ""]
     ]
     for title, key in (
-        ("Labels learned", "labels"),
+        ("Labels at deployment", "labels"),
         ("Trees", "trees"),
         ("Rounds", "rounds"),
         ("Records predicted", "predicted"),
@@ -301,7 +301,7 @@ def version_table(
     with `compared_version` (None: the newest version).
     """
     words = Column("Version", "words"), Column("Active since", "words")
-    figures = (Column(text) for text in ("Labels learned", "Trees", "Accuracy while active"))
+    figures = (Column(text) for text in ("Labels at deployment", "Trees", "Accuracy while active"))
     columns = [*words, *figures, Column("Rollback", "words")]
     other = versions[-1]["version"] if compared_version is None else compared_version
     by: dict[int, list[LabelledPrediction]] = {}

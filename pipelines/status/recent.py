@@ -232,7 +232,7 @@ class IntervalCollector:
             marks.append((batch_time_ms, sequence, "change", None, text))
         for training in effects.trainings:
             kind = "drift" if training.kind == "drift" else "trained"
-            text = f"{training.kind}, {training.labels} labels learned"
+            text = f"{training.kind}, {training.labels:,} labels when training began"
             marks.append((batch_time_ms, sequence, kind, training.version, text))
         if effects.promoted is not None:
             marks.append((batch_time_ms, sequence, "promoted", effects.promoted, "deployed"))

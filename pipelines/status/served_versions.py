@@ -39,7 +39,7 @@ class VersionRows:
         """Add a row for the active committee if it is new; return the importance of each feature.
 
         `labels` is the number of learned labels, `columns` has the names of the feature columns,
-        and `now` is in milliseconds since the epoch.
+        and `now` is the time of the last commit, in milliseconds since the epoch.
         """
         if committee is None:
             return {}

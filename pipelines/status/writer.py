@@ -216,7 +216,9 @@ class Writer:
         if publication.recent is not None:
             columns = publication.judged.columns if publication.judged else ()
             about = publication.committee, documents["learner"]["labels"], columns
-            documents["importances"] = self._versions.update(*about, publication.time)
+            documents["importances"] = self._versions.update(
+                *about, documents["pipeline"]["time"] or publication.time
+            )
         self._versions.count_predictions(since.served)
         if publication.point is not None:
             moved = psi_of_top_features(documents.get("features", {}).get("features", ()))

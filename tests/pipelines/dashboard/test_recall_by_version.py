@@ -214,7 +214,7 @@ def test_two_versions_are_judged_by_what_each_predicted_itself():
     a, b = version(4), version(8) | {"predicted": 1_200}
     table = versions.comparison_table(a, b, told)
     rows = {texts(row)[0]: texts(row)[1:] for row in table.rows}
-    assert rows["Labels learned"] == ["40", "80", "+40"]
+    assert rows["Labels at deployment"] == ["40", "80", "+40"]
     assert rows["Records predicted"][:2] == ["\u2014", "1,200"]
     assert rows["Accuracy"][0].startswith("100.0 %")
     assert rows["Accuracy"][0].endswith(", n = 9")

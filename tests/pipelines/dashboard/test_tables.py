@@ -135,14 +135,14 @@ def test_a_committees_history_reads_from_the_newest():
 
 def test_training_and_deployment_of_a_version_are_one_row():
     def mark(i, kind, version):
-        text = f"retrain, {version}00 labels learned"
+        text = f"retrain, {version}00 labels when training began"
         return {"id": i, "time": i, "sequence": i, "kind": kind, "version": version, "text": text}
 
     marks = [mark(1, "trained", 1), mark(2, "promoted", 1), mark(3, "trained", 2)]
     rows = tables.committee_history_table(StatusSnapshot(marks=marks)).rows
     assert [(texts(row)[1], texts(row)[3]) for row in rows] == [
-        ("Version 2 in training", "retrain, 200 labels learned"),
-        ("Version 1 deployed", "retrain, 100 labels learned"),
+        ("Version 2 in training", "retrain, 200 labels when training began"),
+        ("Version 1 deployed", "retrain, 100 labels when training began"),
     ]
 
 

@@ -28,6 +28,9 @@ def test_how_a_pipeline_stands_is_published_as_it_is(grown, tmp_path, reader):
     assert [one["version"] for one in found["learner"]["versions"]] == (
         world.pipeline.versions.version_numbers
     )
+    active = reader.versions()[-1]
+    assert active["version"] == learner.committee.version
+    assert active["began"] <= found["pipeline"]["time"], "the time of a commit"
     assert found["comparisons"]["versions"] == learner.trainer.shadow.to_json() != []
     assert found["ledger"]["requests"] == len(world.read("requests"))
     assert found["ledger"]["allowed"] == 150.0
@@ -97,6 +100,11 @@ def test_what_happened_is_marked(make_world, make_records, tmp_path, reader):
     entries = world.entries()
     assert [m["version"] for m in marks if m["kind"] == "trained"] == [
         training.version for entry in entries for training in entry.trainings
+    ]
+    assert [m["text"] for m in marks if m["kind"] == "trained"] == [
+        f"{training.kind}, {training.labels:,} labels when training began"
+        for entry in entries
+        for training in entry.trainings
     ]
     assert [m["version"] for m in marks if m["kind"] == "promoted"] == [
         entry.promoted for entry in entries if entry.promoted
