@@ -449,14 +449,15 @@ class VersionComparison:
         before = _nearest_version_number(right, [n for n in known if n < right] or known)
         measured = _measured_comparison(view, right) if a is None else None
         if measured is not None:
-            first, left = measured["first"], _nearest_version_number(measured["baseline"], known)
+            first = min(number for number in self._offered if number >= measured["first"])
+            left = _nearest_version_number(measured["baseline"], known)
         else:
-            first = (
+            found = (
                 default_baseline_version(evidence, self._beside)
                 if a is None
                 else self._clamp_version(a)
             )
-            first = before if first is None else first
+            first = before if found is None else found
             left = _nearest_version_number(first, known)
         if a is None and left == right:
             left = before
@@ -467,7 +468,7 @@ class VersionComparison:
         about = (
             _baseline_text(first, a, self._beside, evidence)
             if measured is None
-            else f"{_SAME_VERSIONS} {versions_text(measured)}, compared with {left}."
+            else f"{_SAME_VERSIONS} {versions_text(measured)} (active from {first} on) and {left}."
         )
         self._show_recall_since(first, a, b, original_of_copy, evidence, about)
         before = first if measured is None else left

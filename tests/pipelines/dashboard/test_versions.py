@@ -137,6 +137,8 @@ def test_versions_page_uses_the_versions_of_the_comparison_on_the_same_records()
         assert f"\n{since}\n" in panels["since"]
         assert "As in the comparison on the same records above" in panels["since"]
         assert "No model of version" not in panels["sides"]
+    _, panels = shown(TOLD, [8, 9, 12], comparisons=[CURRENT | {"first": 10, "last": 12}])
+    assert "\nSince version 12\n" in panels["since"], "version 10 was never active"
     sides, panels = shown(TOLD, [1, 2, 8, 9], comparisons=[DECIDED, NEW])
     assert sides == (2, 9)
     assert "Default baseline: version 2" in panels["since"]
