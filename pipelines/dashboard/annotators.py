@@ -89,7 +89,7 @@ def annotator_table(view: StatusSnapshot) -> Table:
         [
             Cell(name, link=page_address("/records", pipeline, by=name)),
             number_text(found[name]["labels"]),
-            _disagreement_cell(compared[name], name in worst),
+            _disagreement_cell(compared[name], name in worst, disagreements_address(view, name)),
             number_text(found[name].get("outvoted", 0)) if found[name].get("together") else NOTHING,
         ]
         for name in (*worst, *rest)[:MOST]
@@ -102,13 +102,25 @@ def _disagreement_rate_lower_bound(counts: DisagreementCounts) -> float:
     return -1.0 if rate is None else round(rate.confidence_interval()[0], 6)
 
 
-def _disagreement_cell(counts: DisagreementCounts, is_outlier: bool) -> Cell:
+def disagreements_address(view: StatusSnapshot, name: str) -> str:
+    """Return the address of the records on which the annotator `name` disagrees.
+
+    Without records that others labelled too, the labels are compared with confident predictions.
+    """
+    pipeline = view.document("pipeline").get("name")
+    if view.document("annotators")[name].get("together"):
+        return page_address("/records", pipeline, by=name, contested="true")
+    return page_address("/records", pipeline, by=name, wrong="true", confident="true")
+
+
+def _disagreement_cell(counts: DisagreementCounts, is_outlier: bool, link: str) -> Cell:
     rate = counts.disagreement_rate
     if rate is None:
         return Cell(NOTHING)
     low, high = rate.confidence_interval()
     text = f"{counts.n_disagreements:,} of {counts.n:,}: {100 * low:.0f} to {100 * high:.0f} %"
-    return Cell(text, bar=rate.value, colour="bad" if is_outlier else "series-1")
+    colour = "bad" if is_outlier else "series-1"
+    return Cell(text, link=link if counts.n_disagreements else None, bar=rate.value, colour=colour)
 
 
 def _disagreement_summary(

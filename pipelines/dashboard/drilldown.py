@@ -137,6 +137,7 @@ def _add_record_list_page(pages: _PageBuilder) -> None:
         since: int | None = None,
         until: int | None = None,
         wrong: bool = False,
+        confident: bool = False,
         contested: bool = False,
         disputed: bool = False,
         after: int = 0,
@@ -149,6 +150,7 @@ def _add_record_list_page(pages: _PageBuilder) -> None:
             since=_clamp_version(since),
             until=_clamp_version(until),
             wrong=wrong,
+            confident=confident,
             contested=contested,
             # A record with a disputed label is no known mistake.
             disputed=disputed or (False if wrong else None),

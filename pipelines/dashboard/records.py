@@ -9,6 +9,7 @@ from streamboost.pipelines.dashboard.record import is_disputed, record_votes
 from streamboost.pipelines.dashboard.tables import Cell, Column, Table
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
 from streamboost.pipelines.dashboard.widgets import BidiText, Tag, add_heading, show_table
+from streamboost.pipelines.status.annotators import SURE
 from streamboost.pipelines.status.formatting import NOTHING, count_text, percent_text, time_text
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.status.record_filter import RecordFilter
@@ -93,7 +94,12 @@ def _show_filter_form(view: StatusSnapshot, record_filter: RecordFilter, pipelin
                     )
         for name, title, is_chosen in (
             ("wrong", "Mistakes only", record_filter.wrong),
-            ("contested", "Any disagreement", record_filter.contested),
+            (
+                "confident",
+                f"Predictions of at least {percent_text(SURE)}",
+                record_filter.confident,
+            ),
+            ("contested", "Annotators disagree", record_filter.contested),
             ("disputed", "Disputed labels only", record_filter.disputed is True),
         ):
             with Tag("label"):
@@ -118,6 +124,7 @@ def _filter_address(record_filter: RecordFilter, pipeline: str, **query: Any) ->
         "since": record_filter.since,
         "until": record_filter.until,
         "wrong": "true" if record_filter.wrong else None,
+        "confident": "true" if record_filter.confident else None,
         "contested": "true" if record_filter.contested else None,
         "disputed": "true" if record_filter.disputed else None,
     }
@@ -225,6 +232,8 @@ def _describe_filter(n_records: int | None, record_filter: RecordFilter) -> tupl
         parts.append(f"predicted {wrong}by version {version}")
     elif record_filter.wrong:
         parts.append("predicted wrongly")
+    if record_filter.confident:
+        parts.append(f"with a probability of at least {percent_text(SURE)}")
     if record_filter.by is not None:
         parts.append(f"labelled by {{}}{', and differently by others' * record_filter.contested}")
         names.append(record_filter.by)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from streamboost.pipelines.dashboard import lag as lags
-from streamboost.pipelines.dashboard.annotators import disagreeing_annotators
+from streamboost.pipelines.dashboard.annotators import disagreeing_annotators, disagreements_address
 from streamboost.pipelines.dashboard.drift import shift_notice, shifted_features
 from streamboost.pipelines.dashboard.tables import rollback_origins, version_text
 from streamboost.pipelines.dashboard.time_range import total_lag
@@ -130,10 +130,12 @@ def _warnings_for_status_line(view: StatusSnapshot) -> list[Notice]:
         found.append(Notice("Feature drift", shift_notice(view), link, "Check the feature"))
     if names := disagreeing_annotators(view):
         more = f"; so does {names[1]}" if len(names) == 2 else f"; so do {len(names) - 1} more"
-        said = f"{names[0]} disagrees with other annotators{more * (len(names) > 1)}"
+        is_shared = view.document("annotators")[names[0]].get("together")
+        whom = "other annotators" if is_shared else "confident predictions"
+        said = f"{names[0]} disagrees with {whom}{more * (len(names) > 1)}"
         if names[0] in ((view.document("evaluation").get("recent") or {}).get("left_out") or ()):
             said += "; training uses these labels, the accuracy does not"
-        link = f"{page_address('/labelling', name)}#annotators"
+        link = disagreements_address(view, names[0])
         found.append(Notice("Annotator disagreement", said, link, "Check the annotator"))
     return sorted(found, key=lambda notice: notice.urgency)
 

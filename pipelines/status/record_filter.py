@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from streamboost.pipelines.status.annotators import SURE
+
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
@@ -16,6 +18,7 @@ class RecordFilter:
     wrong : whether the prediction differs from the label
     contested : whether the votes of two annotators differ; with `by`, one of them is `by`
     disputed : whether another class has at least as many votes as `truth`; False leaves these out
+    confident : whether the prediction had a probability of at least `SURE`
     closed : whether to leave out records with an open request
     """
 
@@ -27,13 +30,14 @@ class RecordFilter:
     contested: bool = False
     until: int | None = None
     disputed: bool | None = None
+    confident: bool = False
     closed: bool = False
 
     @property
     def depends_on_prediction(self) -> bool:
         """Whether the filter has a condition on the prediction or on its version."""
         bounds = self.said, self.since, self.until
-        return self.wrong or any(one is not None for one in bounds)
+        return self.wrong or self.confident or any(one is not None for one in bounds)
 
 
 _SAID_LAST = """(
@@ -60,6 +64,10 @@ CHOSEN = f"""truth IS NOT NULL
 AND (:truth IS NULL OR truth = :truth)
 AND (:said IS NULL OR said = :said)
 AND (NOT :wrong OR said <> truth)
+AND (NOT :confident OR EXISTS (
+    SELECT 1 FROM json_each(records.value, '$.probabilities') AS one
+    WHERE one.key = said AND one.value >= {SURE}
+))
 AND (:since IS NULL OR json_extract(value, '$.version') >= :since)
 AND (:until IS NULL OR json_extract(value, '$.version') <= :until)
 AND (:by IS NULL OR EXISTS (SELECT 1 FROM {_SAID_LAST} AS own WHERE own.source = :by))

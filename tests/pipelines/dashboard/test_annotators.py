@@ -47,6 +47,10 @@ def test_who_labels_against_the_others_is_first_and_not_who_was_contradicted_onc
     assert texts(table.rows[2])[2:] == ["0 of 90: 0 to 4 %", "0"]
     assert [row[2].colour for row in table.rows] == ["bad", *["series-1"] * 3]
     assert table.rows[0][0].link == "/records?pipeline=p&by=bob"
+    assert table.rows[0][2].link == "/records?pipeline=p&by=bob&wrong=true&confident=true"
+    assert table.rows[1][2].link is None, "there is no disagreement"
+    shared = shown({"eve": counts(30, 20, 9, 15, 9)}).rows[0]
+    assert shared[2].link == "/records?pipeline=p&by=eve&contested=true"
 
 
 def test_who_was_asked_only_about_labels_that_look_wrong_is_not_accused():

@@ -162,7 +162,8 @@ def test_a_pipeline_to_which_somebody_labels_against_the_others_is_not_ok_and_le
     now = pipeline_status(view, NOW)
     assert (now.word, now.tone) == ("Annotator disagreement", "warn")
     said = [(one.text, one.link) for one in now.notices]
-    assert said == [("bob disagrees with other annotators", "/labelling?pipeline=p#annotators")]
+    link = "/records?pipeline=p&by=bob&wrong=true&confident=true"
+    assert said == [("bob disagrees with confident predictions", link)]
     assert annotator_table(view).summary.startswith("bob disagrees significantly often")
 
 

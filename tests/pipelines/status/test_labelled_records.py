@@ -70,7 +70,9 @@ def test_a_cell_of_the_confusion_matrix_leads_to_its_records(judged_world, reade
 
 def test_records_are_chosen_by_who_labelled_them_by_version_and_by_being_mistaken(tmp_path):
     def row(time, truth, said, version, *labels):
-        return time, truth, said, json.dumps({"id": "?", "version": version, "labels": labels})
+        about = {"id": "?", "version": version, "labels": labels}
+        about["probabilities"] = {"sky": 0.9, "grass": 0.1}
+        return time, truth, said, json.dumps(about)
 
     rows = {
         "1404": row(5, "grass", "sky", 12, [1, "sky", "ann"], [2, "grass", "bob"]),
@@ -97,6 +99,7 @@ def test_records_are_chosen_by_who_labelled_them_by_version_and_by_being_mistake
     assert ids(by="bob") == ["1404", "early"]
     assert ids(by="ann", truth="grass", said="grass") == ["right"]
     assert ids(by="nobody") == []
+    assert ids(confident=True) == ids(confident=True, wrong=True) == ["1404", "early"]
     assert ids(contested=True) == ids(contested=True, by="bob") == ["1404"]
     assert ids(contested=True, by="ann", said="sky") == ["1404"]
     assert ids(contested=True, by="ann", said="grass") == []
