@@ -3,7 +3,12 @@
 from streamboost.pipelines.dashboard.tables import Cell, Column, Table
 from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.status.forecast import forecast_lines, missing_steps, target_lines
-from streamboost.pipelines.status.formatting import estimate_text, gain_text, number_text
+from streamboost.pipelines.status.formatting import (
+    count_text,
+    estimate_text,
+    gain_text,
+    number_text,
+)
 
 _LEAST_SECONDS = 3_600.0
 """Least observed time for a duration per label."""
@@ -27,8 +32,11 @@ def forecast_table(view: StatusSnapshot) -> Table:
         for one in forecast["steps"]
     ]
     rows += [[f"{number_text(n)} more", missing, ""] for n, missing in missing_steps(forecast)]
-    lines = target_lines(forecast, evaluation, _seconds_per_label(view))
-    return Table("Forecast", columns, rows, " ".join(lines))
+    texts = [*target_lines(forecast, evaluation, _seconds_per_label(view))]
+    left = view.n_labels_left
+    if left is not None and left < max(one["labels"] for one in forecast["steps"]):
+        texts.append(f"The budget has {count_text(left, 'label')} left now; it grows with records.")
+    return Table("Forecast", columns, rows, " ".join(texts))
 
 
 def _seconds_per_label(view: StatusSnapshot) -> float | None:

@@ -261,13 +261,12 @@ def _metric_tile_contents(view: StatusSnapshot) -> list[Tile]:
 
 def budget_text(view: StatusSnapshot) -> str:
     """Describe the labels left of those allowed so far, and the budget."""
-    ledger, budget = view.document("ledger"), view.document("pipeline").get("budget")
-    allowed = ledger.get("allowed")
-    if allowed is None or ledger.get("requests") is None:
+    budget, left = view.document("pipeline").get("budget"), view.n_labels_left
+    if left is None:
         return ""
-    left = max(int(allowed) - ledger["requests"], 0)
+    allowed = int(view.document("ledger")["allowed"])
     share = "" if budget is None else f"; budget {percent_text(budget)}"
-    return f"{left:,} left of {int(allowed):,}{share}"
+    return f"{left:,} left of {allowed:,}{share}"
 
 
 def _lowest_recall_tile(view: StatusSnapshot) -> Tile:

@@ -75,6 +75,15 @@ class StatusSnapshot:
         return int(self.document("join").get("open_requests", 0))
 
     @property
+    def n_labels_left(self) -> int | None:
+        """Number of labels that the budget allows now; None if it is unknown."""
+        ledger = self.document("ledger")
+        allowed, requests = ledger.get("allowed"), ledger.get("requests")
+        if allowed is None or requests is None:
+            return None
+        return max(int(allowed) - int(requests), 0)
+
+    @property
     def unscored_records_text(self) -> str | None:
         """Text with the number of records that wait for scorers; None with local scoring."""
         scored = self.document("workers").values()

@@ -134,3 +134,15 @@ def test_demo_shows_the_forecast_of_the_first_strategy_that_selects_labels():
     assert first.startswith("200 more labels")
     assert first in results_page("records", "", rows, {})
     assert forecast_text(rows[:2]) == []
+
+
+def test_panel_says_how_many_labels_the_budget_has_left_if_a_step_needs_more():
+    def summary(allowed):
+        ledger = {"allowed": allowed, "requests": 1_798}
+        return forecast_table(
+            StatusSnapshot(documents={"forecast": FORECAST, "ledger": ledger})
+        ).summary
+
+    assert "The budget has 2 labels left now; it grows with records." in summary(1_800.0)
+    assert "The budget has 0 labels left now" in summary(1_700.0)
+    assert "The budget" not in summary(1_998.0), "enough for the 200 labels of the step"
