@@ -13,6 +13,7 @@ from streamboost.pipelines.status.formatting import (
     estimate_text,
     number_text,
     percent_text,
+    time_text,
 )
 
 MOST_MARKS = 60
@@ -22,6 +23,9 @@ FLAT_FROM = 30
 
 BEHIND = 0.8
 """Share of evaluated records below which the summary reports their number."""
+
+NAMED_CHANGES = 3
+"""Maximum number of stream changes in the summary, the newest."""
 
 Dash = Literal["solid", "dashed", "dotted"]
 Unit = Literal["percent", "count", "seconds"]
@@ -144,7 +148,7 @@ def accuracy_curves(view: StatusSnapshot) -> Curves:
     summary = (
         f"Unbiased {estimate_text(newest)}, naive {percent_text(_last_known_value(naive))}, "
         f"baseline (repeating the last label) {percent_text(_last_known_value(repeated))}."
-        f"{_unevaluated_records_text(view)}"
+        f"{_unevaluated_records_text(view)}{_stream_changes_text(view)}"
     )
     return Curves(
         summary, "percent", _point_times(view), series, _newest_event_groups(view), high=1.0
@@ -158,6 +162,14 @@ def _unevaluated_records_text(view: StatusSnapshot) -> str:
     if judged is None or not arrived or judged >= BEHIND * arrived:
         return ""
     return f" Covers {judged:,} of {arrived:,} records: later records have no label yet."
+
+
+def _stream_changes_text(view: StatusSnapshot) -> str:
+    """Return when the newest `NAMED_CHANGES` stream changes in the time range were detected."""
+    start, end = view.span.bounds(view.points)
+    found = [one for one in view.marks if one["kind"] == "change" and start <= one["time"] <= end]
+    texts = [f" Detected at {time_text(one['time'])}: {one['text']}." for one in found]
+    return "".join(texts[-NAMED_CHANGES:])
 
 
 def label_budget_curves(view: StatusSnapshot) -> Curves:

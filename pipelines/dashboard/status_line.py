@@ -122,7 +122,8 @@ def _warnings_for_status_line(view: StatusSnapshot) -> list[Notice]:
         found.append(Notice("Accuracy drop", text, page_address("/quality", name), "See metrics"))
     if (change := view.document("changes").get("newest")) and _recent_committees_lead(view):
         since = f"{change['since_labels'] + 1:,}"
-        said = f"the stream changed before label {since}; committees of newer labels predict better"
+        said = f"the stream changed before label {since}{_change_time_text(view)}"
+        said += "; committees of newer labels predict better"
         link = f"{page_address('/quality', name)}#expert-weights"
         found.append(Notice("Stream change", said, link, "Check the expert weights"))
     if moved := shifted_features(view):
@@ -138,6 +139,12 @@ def _warnings_for_status_line(view: StatusSnapshot) -> list[Notice]:
         link = disagreements_address(view, names[0])
         found.append(Notice("Annotator disagreement", said, link, "Check the annotator"))
     return sorted(found, key=lambda notice: notice.urgency)
+
+
+def _change_time_text(view: StatusSnapshot) -> str:
+    """Say when the newest change of the stream was detected; empty if it is unknown."""
+    times = [mark["time"] for mark in view.marks if mark["kind"] == "change"]
+    return f" (detected at {time_text(times[-1])})" if times else ""
 
 
 def _recent_committees_lead(view: StatusSnapshot) -> bool:

@@ -219,3 +219,16 @@ def test_the_summary_of_throughput_is_the_mean_of_the_time_range():
     ]
     said = curves.throughput_curves(StatusSnapshot(points=points)).summary
     assert said == "Mean in the time range: 27 records and 0.5 labels per second."
+
+
+def test_accuracy_chart_gives_the_time_of_each_change_of_the_stream():
+    changes = [
+        {**MARKS[0], "kind": "change", "time": time, "text": f"the stream changed before label {n}"}
+        for time, n in ((1_000, 436), (2_000, 1_097))
+    ]
+    summary = curves.accuracy_curves(replace(VIEW, marks=[*MARKS, *changes])).summary
+    for time, n in ((1_000, 436), (2_000, 1_097)):
+        assert f" Detected at {time_text(time)}: the stream changed before label {n}." in summary
+    summary = curves.accuracy_curves(replace(VIEW, marks=changes * 2)).summary
+    assert summary.count("Detected at") == curves.NAMED_CHANGES
+    assert "Detected at" not in curves.accuracy_curves(VIEW).summary

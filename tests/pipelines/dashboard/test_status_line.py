@@ -146,6 +146,10 @@ def test_after_a_change_the_line_leads_to_the_experts_while_recent_committees_le
     assert notice.text == (
         "the stream changed before label 1,204; committees of newer labels predict better"
     )
+    mark = {"time": 1000 * NOW, "kind": "change", "text": "the stream changed before label 1,204"}
+    told = replace(view, marks=[mark | {"time": 0}, mark])
+    (notice,) = pipeline_status(told, NOW).notices
+    assert f"before label 1,204 (detected at {time_text(1000 * NOW)}); " in notice.text
     view.documents["experts"] = {"committee": 0.7, "linear": 0.1, "young": 0.2}
     assert pipeline_status(view, NOW).word == "OK"
 
