@@ -168,15 +168,14 @@ def _throughput_texts(
     if last_commit is None:
         return ("no batch committed in this run yet",)
     point: Mapping[str, Any] = view.points[-1] if view.points else {}
-    is_still = now - last_commit / 1000 > STILL
+    scored, lag = view.document("workers").values(), total_lag(point.get("lag"))
+    learned = float(point.get("records_per_second") or 0.0)
+    rate = sum(one["rate"] for one in scored) if scored else learned
+    is_still = now - last_commit / 1000 > STILL or (not scored and rate == lag == 0)
     if is_still:
         pace = f"no commit since {time_text(last_commit)}"
     else:
-        scored = view.document("workers").values()
-        learned = float(point.get("records_per_second") or 0.0)
-        rate = sum(one["rate"] for one in scored) if scored else learned
         pace = f"{number_text(float(f'{rate:.2g}'))}/s"
-    lag = total_lag(point.get("lag"))
     if view.unscored_records_text is not None:
         behind = () if lag is None else (f"learner lag {number_text(lag)}",)
         parts: tuple[str, ...] = (pace, view.unscored_records_text, *behind)

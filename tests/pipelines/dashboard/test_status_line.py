@@ -42,6 +42,15 @@ def test_all_that_matters_stands_in_one_line():
     assert list(found.parts) == ["10/s", "lag 0"]
 
 
+def test_the_line_gives_the_last_commit_as_soon_as_the_stream_ends():
+    view = seen(records_per_second=0.0)
+    view = replace(view, points=[{"time": 1, "lag": {"records": 9}}, view.points[0] | {"time": 2}])
+    parts = pipeline_status(view, NOW).parts
+    assert list(parts) == [f"nothing new since {time_text(1000 * (NOW - 1))}, lag 0"]
+    parts = pipeline_status(seen(records_per_second=0.0, lag={"records": 9}), NOW).parts
+    assert list(parts) == ["0/s", "lag 9"]
+
+
 @pytest.mark.parametrize(("low", "word"), [(0.01, "Accuracy drop"), (-0.01, "OK")])
 def test_a_drop_of_the_accuracy_is_a_warning(low, word):
     view = seen()
