@@ -13,8 +13,8 @@ from streamboost.pipelines.status.formatting import (
     number_text,
 )
 
-_NAMES = {"answered": "first_labels"}
-"""Other names of counters here, to distinguish labels from answered requests."""
+_NAMES = {"answered": "first_labels", "held_records": "records kept for late labels"}
+"""Other names of counters here, to distinguish labels from answered requests, and no backlog."""
 
 _LEARNED = "labels that committees learn, also unsolicited ones and those of the initial data"
 _USED = "requested labels that the metrics use: without annotators that are left out"

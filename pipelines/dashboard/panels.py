@@ -87,7 +87,8 @@ PANELS: Mapping[str, Sequence[PanelSpec]] = {
         ("Confusion matrix", _ABOUT_CONFUSION, "table", tables.confusion_matrix_table),
         (
             "Metrics",
-            "Estimates for all records, from requested labels weighted by inclusion probability.",
+            "Estimates for all records up to the newest one with a label, from requested labels "
+            "weighted by inclusion probability.",
             "table",
             quality.metrics_table,
         ),

@@ -24,7 +24,7 @@ COUNTERS = {
     "retracted": "labels retracted by a null label",
     "unknown": "labels whose record never arrived (dropped)",
     "empty_label": "null labels for records without a label (dropped)",
-    "held_records": "records held for their labels",
+    "held_records": "records kept to match labels that arrive later",
     "open_requests": "requests that wait for an answer",
     "waiting_labels": "labels that wait for their record",
 }

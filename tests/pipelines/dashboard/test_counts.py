@@ -20,7 +20,7 @@ def test_what_became_of_labels_is_counted_with_what_that_means():
         "labels",
         "first labels",
         "duplicate",
-        "held records",
+        "records kept for late labels",
     ]
 
 
