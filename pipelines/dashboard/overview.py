@@ -273,10 +273,10 @@ def _lowest_recall_tile(view: StatusSnapshot) -> Tile:
     found = lowest_recall(view)
     if found is None:
         return NOTHING, "too few labels", None
-    label, recall = found
+    label, recall, period = found
     interval = f"{100 * recall['low']:.1f} to {100 * recall['high']:.1f}"
     link = misclassified_records_address(view, label)
-    return percent_text(recall["value"]), f"class {label}: {interval} (95 %)", link
+    return percent_text(recall["value"]), f"class {label} {period}: {interval} (95 %)", link
 
 
 def _version_note(view: StatusSnapshot) -> str:
@@ -375,8 +375,8 @@ def next_steps(view: StatusSnapshot, status: PipelineStatus) -> list[Notice]:
             word, reason = "Rejected messages", f"{reason}, the last at {time_text(last)}"
         steps.append(Notice(word, reason, link, "Fix and resend messages"))
     if (worst := lowest_recall(view)) and worst[1]["value"] < 1:
-        label, recall = worst
-        reason = f"class {label} has the lowest recall: {estimate_text(recall)}"
+        label, recall, period = worst
+        reason = f"class {label} has the lowest recall {period}: {estimate_text(recall)}"
         link = misclassified_records_address(view, label)
         action = f"Review the mistakes of class {label}"
         steps.append(Notice("Lowest recall", reason, link, action))

@@ -71,13 +71,23 @@ def _label_assumption_text(report: Mapping[str, Any]) -> str:
     )
 
 
-def lowest_recall(view: StatusSnapshot) -> tuple[str, Mapping[str, float]] | None:
-    """Return the class with the lowest recall, and its recall: recent if known, else overall."""
-    for report in reversed(_evaluation_reports(view)):
+def lowest_recall(view: StatusSnapshot) -> tuple[str, Mapping[str, float], str] | None:
+    """Return the class with the lowest recall, its recall, and the records that this covers.
+
+    These are the records of the sliding window if its recall is known, else all evaluated records.
+    """
+    for report, is_recent in zip(reversed(_evaluation_reports(view)), (True, False), strict=True):
         if found := [one for one in report.get("classes") or () if one.get("recall")]:
             worst = min(found, key=lambda one: float(one["recall"]["value"]))
-            return str(worst["label"]), worst["recall"]
+            return str(worst["label"]), worst["recall"], _period_text(report, is_recent=is_recent)
     return None
+
+
+def _period_text(report: Mapping[str, Any], *, is_recent: bool) -> str:
+    """Name the records of a report: those of the sliding window, or all since the start."""
+    if not is_recent:
+        return "since the start"
+    return f"in the newest {number_text(report.get('records'))} records"
 
 
 def misclassified_records_address(view: StatusSnapshot, label: str) -> str:
@@ -94,10 +104,10 @@ def class_table(view: StatusSnapshot) -> Table:
     columns = [
         Column("Class", "words"),
         Column("Share"),
-        Column("Recall"),
-        Column("Recent recall"),
-        Column("Precision"),
-        Column("Recent precision"),
+        Column("Recall since the start"),
+        Column("Recall in the sliding window"),
+        Column("Precision since the start"),
+        Column("Precision in the sliding window"),
     ]
     known = [one for one in whole.get("classes") or () if one.get("recall")]
     if not known:
@@ -120,8 +130,11 @@ def class_table(view: StatusSnapshot) -> Table:
         )
     newest = [one for one in late.values() if one.get("recall")]
     told = [
-        f"{when}, {worst['label']} has the lowest recall: {estimate_text(worst['recall'])}."
-        for when, found in (("Recently", newest), ("Since the start", known))
+        f"{worst['label']} has the lowest recall {when}: {estimate_text(worst['recall'])}."
+        for when, found in (
+            (_period_text(recent, is_recent=True), newest),
+            (_period_text(whole, is_recent=False), known),
+        )
         for worst in sorted(found, key=lambda one: float(one["recall"]["value"]))[:1]
     ]
     return Table("Classes", columns, rows, " ".join(told))

@@ -396,7 +396,8 @@ _ABOUT = (
     "annotators that are left out, and predictions before the first committee. Changes have "
     "simultaneous 95 % intervals "
     f"(Bonferroni). Undecided: wider than {100 * WIDE:.0f} points. Too few labels: n_eff below "
-    f"{FEWEST}. Significant decreases come first."
+    f"{FEWEST}. Significant decreases come first. Quality shows the recall in the sliding window "
+    "and since the start instead."
 )
 
 

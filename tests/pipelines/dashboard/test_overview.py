@@ -72,6 +72,15 @@ def test_next_steps_begin_with_the_error_and_end_with_the_class_of_the_lowest_re
         "1 message could not be used",
     ]
     assert next_steps(StatusSnapshot(), PipelineStatus("OK", "good")) == []
+    report = {"classes": classes, "records": 1_602}
+    for evaluation, period in (
+        ({"recent": report, "since_start": report}, "in the newest 1,602 records"),
+        ({"since_start": report}, "since the start"),
+    ):
+        (step,) = next_steps(
+            StatusSnapshot(documents={"evaluation": evaluation}), PipelineStatus("OK", "good")
+        )
+        assert step.text.startswith(f"class path has the lowest recall {period}: 50.0 %")
 
 
 @pytest.mark.parametrize(

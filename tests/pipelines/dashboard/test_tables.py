@@ -238,8 +238,8 @@ def test_the_figures_that_inspect_has_are_shown_with_their_intervals():
     assert texts(classes.rows[1])[2:4] == ["40.0 % (30.0 to 50.0)", "30.0 % (20.0 to 40.0)"]
     assert classes.rows[1][0].link == "/records?pipeline=p&true=y"
     assert classes.summary == (
-        "Recently, y has the lowest recall: 30.0 % (20.0 to 40.0). Since the start, y has the "
-        "lowest recall: 40.0 % (30.0 to 50.0)."
+        f"y has the lowest recall in the newest {recent['records']} records: 30.0 % (20.0 to 40.0)."
+        " y has the lowest recall since the start: 40.0 % (30.0 to 50.0)."
     )
     told = quality.reliability_table(view)
     assert [texts(row)[3] for row in told.rows] == ["10", "30"]
