@@ -198,6 +198,7 @@ def show_features(view: StatusSnapshot, chosen_feature: str | None) -> None:
         if one := find_shifted_feature(view, name):
             _show_effect(view, one)
         if curves.times:
+            Tag("h3", "PSI over time")
             Chart().show_curves(f"PSI of {name}", curves)
         show_summary_and_table(distribution_table(view, name))
 
@@ -286,11 +287,12 @@ def feature_drift_table(view: StatusSnapshot) -> Table:
     if not any(one.get(key) is not None for one in found for key in ("psi", "peak")):
         return Table("Feature drift", columns, [], "Shown once enough records have arrived.")
     most = max(shares.values(), default=0.0) or 1.0
+    largest = max(2 * SHIFTED, *(one.get("psi") or 0.0 for one in found))
     rows: Rows = [
         [
             _feature_link_cell(view, one),
             _effect_text(view, one) if i < JUDGED else NOTHING,
-            _psi_cell(one.get("psi")),
+            _psi_cell(one.get("psi"), largest),
             NOTHING if one.get("peak") is None else psi_text(one["peak"]),
             *_first_shift_texts(one),
             Cell(
@@ -342,13 +344,13 @@ def _feature_link_cell(view: StatusSnapshot, feature: Mapping[str, Any]) -> Cell
     return Cell(str(feature["name"]), link=page_address("/features", name, feature=feature["name"]))
 
 
-def _psi_cell(psi: float | None) -> Cell:
-    """Return a cell with a PSI, coloured by its size."""
+def _psi_cell(psi: float | None, largest: float) -> Cell:
+    """Return a cell with a PSI, coloured by its size; the bar of a PSI of `largest` is full."""
     if psi is None:
         return Cell(NOTHING)
     size = "bad" if psi >= SHIFTED else "warn" if psi >= SHIFTED / 2 else "good"
     note = {"bad": "shifted: ", "warn": "slightly shifted: ", "good": None}[size]
-    return Cell(psi_text(psi), bar=psi / (2 * SHIFTED), colour=size, note=note)
+    return Cell(psi_text(psi), bar=psi / largest, colour=size, note=note)
 
 
 def distribution_table(view: StatusSnapshot, feature: str) -> Table:
@@ -406,7 +408,11 @@ def psi_curves(view: StatusSnapshot, feature: str) -> Curves:
         summary += f" In gaps of the curve, {FOLLOWED} other features had a larger PSI."
     if one is not None:
         summary += f" Its first shift began {shift_start_text(view, one)}."
-    return Curves(summary, "count", times, (Series("PSI", values, "series-1"),), groups)
+    series = (
+        Series("PSI", values, "series-1"),
+        Series(f"shifted from {SHIFTED}", [SHIFTED] * len(times), "grey", dash="dashed"),
+    )
+    return Curves(summary, "count", times, series, groups)
 
 
 def _shift_state_text(

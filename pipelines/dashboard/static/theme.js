@@ -37,7 +37,7 @@ export default {
     this.apply();
     // NiceGUI's notice of a lost connection is outside of all landmarks, and has no role.
     document.getElementById("popup")?.setAttribute("role", "alert");
-    // An open explanation covers what is below it: Escape, or a click elsewhere, closes it.
+    // Escape, or a click elsewhere, closes an open explanation.
     const close = (kept) => {
       for (const info of document.querySelectorAll(".info[open]")) info.open = info === kept;
     };
