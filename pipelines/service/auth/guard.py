@@ -28,6 +28,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from streamboost.pipelines.service.auth.pages import html_page
 from streamboost.pipelines.service.auth.settings import (
     AuthSettings,
     RateLimiter,
@@ -71,6 +72,11 @@ _TOKEN_HINT = (
     "open the login link that `streamboost serve` printed, or send `Authorization: Bearer TOKEN` "
     "with the token from the file that `streamboost serve` names"
 )
+_LOGIN_HINT = (
+    "<p>These pages need a login. Open a login link: <code>streamboost serve</code> prints one for "
+    "each user when it starts. Each link works once. For a new link, ask an operator, or restart "
+    "<code>streamboost serve</code>.</p>"
+)
 
 
 class Guard:
@@ -100,6 +106,7 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
+        scope.setdefault("state", {})["csp_nonce"] = token_urlsafe(16)
         connection = HTTPConnection(scope)
         rejection = self._rejection_response(connection)
         if rejection is not None:
@@ -201,7 +208,7 @@ class Guard:
             # The rest of the body is not read: the connection is closed after the response.
             return _error_response(scope, 413, self._body_limit_text, {"Connection": "close"})
         person, is_wrong = self._authenticate(connection)
-        scope.setdefault("state", {})["person"] = person
+        scope["state"]["person"] = person
         is_open = scope["type"] == "http" and scope["path"] in OPEN
         is_reading = scope["type"] == "http" and scope["method"] in _READING
         is_asking = scope["type"] == "http" and bool(_ASKING.fullmatch(scope["path"]))
@@ -238,7 +245,11 @@ class Guard:
             _log.warning("too many invalid tokens", extra={"event": "invalid_tokens"})
             text = "too many invalid tokens"
             return _error_response(scope, 429, text, {"Retry-After": str(ceil(wait))})
-        return _error_response(scope, 401, _TOKEN_HINT, {"WWW-Authenticate": "Bearer"})
+        challenge = {"WWW-Authenticate": "Bearer"}
+        is_browser = "text/html" in Headers(scope=scope).get("accept", "")
+        if is_browser and not scope["path"].startswith("/api/"):
+            return html_page(scope, "Login required", _LOGIN_HINT, 401, challenge)
+        return _error_response(scope, 401, _TOKEN_HINT, challenge)
 
     def _authenticate(self, connection: HTTPConnection) -> tuple[User | None, bool]:
         """Return (user, has wrong token or cookie); the user is None if unauthenticated."""
@@ -292,9 +303,9 @@ def _error_response(
 def _with_security_headers(scope: Scope, send: Send) -> Send:
     """Return `send` with security headers added to the response.
 
-    The nonce for the scripts and styles of a page is stored as ``scope["state"]["csp_nonce"]``.
+    The nonce for the scripts and styles of a page is ``scope["state"]["csp_nonce"]``.
     """
-    nonce = scope.setdefault("state", {})["csp_nonce"] = token_urlsafe(16)
+    nonce = scope["state"]["csp_nonce"]
     # A chunked body may never end, and the server would read an unused body to its end: therefore
     # the connection is closed after the response.
     is_endless = "transfer-encoding" in Headers(scope=scope)

@@ -8,9 +8,10 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from streamboost.pipelines.service.auth.guard import LOGIN
+from streamboost.pipelines.service.auth.pages import html_page
 from streamboost.pipelines.service.auth.sessions import SESSION_SECONDS
 from streamboost.pipelines.service.auth.settings import (
     AuthSettings,
@@ -25,20 +26,6 @@ _USED = (
     "this login link was used already, or has expired: restart `streamboost serve` or ask an "
     "operator for a new link; if you are logged in, open /\n"
 )
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title} | streamboost</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<style nonce="{nonce}">
-body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 32rem; margin: 15vh auto;
-  padding: 0 1rem; }}
-h1 {{ font-size: 1.5rem; overflow-wrap: anywhere; }}
-button {{ font: inherit; padding: 0.5rem 1.25rem; min-height: 2.75rem; cursor: pointer; }}
-</style></head>
-<body><main><h1>{title}</h1>
-{content}
-</main></body></html>
-"""
 # A link may be opened by another page, or by a program that scans messages. The link therefore logs
 # in only after a confirmation. The key is in the address, so that the form needs no body.
 _ASK = """<p>{now} Role after login: {role}.</p>
@@ -86,7 +73,7 @@ def login_router(
     async def log_out(request: Request) -> Response:
         people.log_out(request.cookies.get(settings.cookie_name, ""))
         content = "<p>To log in again, open a new login link.</p>"
-        answer = _html_page(request, "Logged out", content)
+        answer = html_page(request.scope, "Logged out", content)
         answer.delete_cookie(settings.cookie_name, **_cookie_attributes(request))
         return answer
 
@@ -117,13 +104,8 @@ def _confirmation_page(request: Request, key: str, name: str, role: str) -> Resp
     content = _ASK.format(
         now=now, role=_ROLES[role], login=LOGIN, key=escape(key), name=escape(name)
     )
-    return _html_page(request, f"Log in as {name}?", content)
+    return html_page(request.scope, f"Log in as {name}?", content)
 
 
 def _cookie_attributes(request: Request) -> dict[str, Any]:
     return {"secure": request.url.scheme == "https", "samesite": "strict"}
-
-
-def _html_page(request: Request, title: str, content: str) -> HTMLResponse:
-    nonce = request.state.csp_nonce
-    return HTMLResponse(_PAGE.format(title=escape(title), nonce=nonce, content=content))

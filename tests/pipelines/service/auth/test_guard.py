@@ -299,3 +299,17 @@ def test_a_damaged_login_is_none(people, tmp_path, damage):
     file.write_bytes(damage)
     assert people.authenticate_cookie(cookie) is None
     assert people.valid_sessions() == []
+
+
+def test_browser_without_a_login_gets_a_page_with_the_status_401():
+    host, browser = (b"host", b"localhost"), (b"accept", b"text/html,*/*;q=0.8")
+    status, headers, body = ask(guard(), [host, browser], method="GET", path="/quality")
+    assert status == 401
+    assert headers[b"content-type"].startswith(b"text/html")
+    nonce = body.split(b'<style nonce="')[1].split(b'"')[0]
+    assert b"'nonce-" + nonce + b"'" in headers[b"content-security-policy"]
+    assert b"Open a login link" in body
+    for path, accepted in (("/quality", []), ("/api/v1/pipelines", [browser])):
+        status, headers, _ = ask(guard(), [host, *accepted], method="GET", path=path)
+        assert status == 401
+        assert not headers[b"content-type"].startswith(b"text/html")
