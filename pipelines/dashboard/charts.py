@@ -139,8 +139,9 @@ def accuracy_curves(view: StatusSnapshot) -> Curves:
     low, high = _lower_and_upper_bounds(found)
     lowest, highest = _lower_and_upper_bounds(anytime)
     series = (
-        Series("unbiased", unbiased, "series-1", low, high),
-        Series("at all times", unbiased, "series-1", lowest, highest, band_only=True),
+        Series("unbiased", unbiased, "series-1"),
+        Series("95 % interval", unbiased, "series-1", low, high, band_only=True),
+        Series("95 % at all times", unbiased, "series-1", lowest, highest, band_only=True),
         Series("naive", naive, "series-2", dash="dashed"),
         Series("baseline", repeated, "grey", dash="dotted"),
     )
@@ -174,10 +175,11 @@ def _stream_changes_text(view: StatusSnapshot) -> str:
 
 def label_budget_curves(view: StatusSnapshot) -> Curves:
     """Build the curves of allowed, requested and answered labels, and of audit requests."""
+    # The allowed labels are drawn last: most of them are requested, and the curves coincide.
     series: tuple[Series, ...] = (
-        Series("allowed", _metric_values(view, "budget_allowed"), "grey", dash="dotted"),
         Series("requested", _metric_values(view, "requests"), "series-1"),
         Series("answered", _metric_values(view, "answered"), "series-2", dash="dashed"),
+        Series("allowed", _metric_values(view, "budget_allowed"), "text", dash="dotted"),
     )
     last = view.points[-1] if view.points else {}
     audits = last.get("audits")
@@ -254,11 +256,14 @@ def committee_size_curves(view: StatusSnapshot) -> Curves:
     )
 
 
+_COLOURS = (*(f"series-{i}" for i in range(1, 8)), "text", "grey")
+_DASHES: tuple[Dash, ...] = get_args(Dash)
 _LOOKS: tuple[tuple[str, Dash], ...] = tuple(
-    (colour, dash)
-    for dash in get_args(Dash)
-    for colour in (*(f"series-{i}" for i in range(1, 7)), "grey", "text")
+    (colour, _DASHES[(i + shift) % len(_DASHES)])
+    for shift in range(len(_DASHES))
+    for i, colour in enumerate(_COLOURS)
 )
+"""Colour and dash of each curve; similar colours differ in their dash."""
 
 
 def expert_weight_curves(view: StatusSnapshot) -> Curves:

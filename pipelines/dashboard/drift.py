@@ -361,12 +361,11 @@ def distribution_table(view: StatusSnapshot, feature: str) -> Table:
     if not found or not sum(found["now"]) or not sum(found["then"]):
         return Table(title, columns, [], "Shown once enough records have arrived.")
     then, now = ([n / sum(found[key]) for n in found[key]] for key in ("then", "now"))
-    longest = max(*then, *now) or 1.0
     rows: Rows = [
         [
             text,
-            Cell(percent_text(before), bar=before / longest, colour="grey"),
-            Cell(percent_text(after), bar=after / longest, colour="series-1"),
+            Cell(percent_text(before), bar=before, colour="grey"),
+            Cell(percent_text(after), bar=after, colour="series-1"),
         ]
         for text, before, after in zip(_bin_labels(found["edges"]), then, now, strict=True)
         if before or after or text != "missing"

@@ -227,9 +227,9 @@ def _add_versions_page(pages: _PageBuilder) -> None:
         await pages.read_with_fresh_labels(served)  # the status line uses the same labels
         view, content, live = await pages.open_page("/versions", "Versions", served, request)
         with content:
-            steering = OperationsPanel(served, request.state.person)
             until = int(b) if b.isdecimal() and len(b) < len(str(LAST)) else None
             shown = VersionComparison(found, view.evidence.predictions, view, a, until)
+            steering = OperationsPanel(served, request.state.person)
         steering.set_rollback_versions(
             shown.sides, with_label_counts_of_originals(found, rollback_origins(view))
         )

@@ -249,7 +249,7 @@ def _metric_tile_contents(view: StatusSnapshot) -> list[Tile]:
         (
             number_text(ledger.get("records")),
             f"{count_text(int(learner.get('labels', 0)), 'label')} learned",
-            None,
+            page_address("/records", name),
         ),
         (
             number_text(learner.get("version") or None),

@@ -108,7 +108,7 @@ def _warnings_for_status_line(view: StatusSnapshot) -> list[Notice]:
     """Return the warnings, such as a regression or feature drift, the most urgent first."""
     name, found = view.document("pipeline").get("name"), []
     if view.document("learner").get("paused"):
-        link = page_address("/versions", name)
+        link = f"{page_address('/versions', name)}#steer"
         found.append(Notice("Paused", "training is paused", link, "Resume training"))
     if fell := significant_recall_drop(view):
         first, *others = fell.names
@@ -233,6 +233,7 @@ class StatusPanel:
             said.pop("error"),
             [with_no_break_spaces(part) for part in found.parts],
         )
+        said["steps"] = f"{page_address('/', view.document('pipeline').get('name'))}#next-steps"
         if found.age is not None:
             said["age"] = round(found.age)
         self._line.show(**said, beat=int(now / BEAT))

@@ -89,12 +89,11 @@ def class_mix_table(view: StatusSnapshot) -> Table:
         (label, quotient_or_none(a, n_predicted), quotient_or_none(b, n_labelled))
         for label, a, b in zip(labels, predicted, labelled, strict=True)
     ]
-    longest = max(max(a or 0.0, b or 0.0) for _, a, b in shares) or 1.0
     rows: Rows = [
         [
             label,
-            Cell(percent_text(a), bar=(a or 0.0) / longest, colour="series-1"),
-            Cell(percent_text(b), bar=(b or 0.0) / longest, colour="series-2"),
+            Cell(percent_text(a), bar=a or 0.0, colour="series-1"),
+            Cell(percent_text(b), bar=b or 0.0, colour="series-2"),
         ]
         for label, a, b in shares
     ]

@@ -320,8 +320,8 @@ def version_table(
     summary = f"{count_text(len(rollback_targets), 'version')} can be rolled back to."
     if len(rollback_targets) > OFFERED + 1:
         summary += (
-            f" Operators: the buttons above roll back to the newest {OFFERED} inactive versions. "
-            "For another version, select its number below."
+            f" Operators: the buttons below roll back to the newest {OFFERED} inactive versions. "
+            "For another version, select its number."
         )
     return Table("Versions", columns, rows, summary)
 

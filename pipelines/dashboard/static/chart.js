@@ -22,6 +22,16 @@ const colours = (element) => {
 const ROWS = 12; // of the table that says the same
 const HEIGHT_OF_TICKS = 7;
 
+// Signs of the legend: as curves, bands, vertical lines and ticks are drawn.
+const ICONS = {
+  solid: "path://M0 0h24v2h-24z",
+  dashed: "path://M0 0h6v2h-6zM9 0h6v2h-6zM18 0h6v2h-6z",
+  dotted: "path://M0 0h2v2h-2zM5 0h2v2h-2zM11 0h2v2h-2zM17 0h2v2h-2zM22 0h2v2h-2z",
+  band: "rect",
+  line: "path://M0 0h2v10h-2z",
+  ticks: "path://M0 0h2v7h-2zM6 0h2v7h-2zM12 0h2v7h-2z",
+};
+
 // A value between two gaps has no line to be seen by.
 const isAlone = (values, i) => values[i] !== null && (values[i - 1] ?? null) === null && (values[i + 1] ?? null) === null;
 
@@ -33,6 +43,14 @@ function places(series) {
     next += one.band ? 3 : 1;
     return at;
   });
+}
+
+// The value of a series in a row; of one that is a band alone, only its ends.
+function reading(series, row, at, said) {
+  const [value, low, high] = row.slice(at, at + 3);
+  const ends = series.band && typeof low === "number" ? `${said(low)} to ${said(high)}` : "";
+  if (!series.line) return ends || said(null);
+  return said(value) + (ends && ` (${ends})`);
 }
 
 function band(series, at, rows, colour) {
@@ -124,9 +142,7 @@ function tooltip(frame, text, colour) {
       const starts = places(frame.series);
       const lines = frame.series.flatMap((one, i) => {
         if (!shown.has(one.name)) return [];
-        const [value, low, high] = row.slice(starts[i], starts[i] + 3);
-        const interval = one.band && typeof low === "number" ? ` (${said(low)} to ${said(high)})` : "";
-        return [`${one.name}  ${said(value)}${interval}`];
+        return [`${one.name}  ${reading(one, row, starts[i], said)}`];
       });
       const told = [new Date(at).toLocaleTimeString("en-GB"), ...lines].join("\n");
       this.$refs.chart.dataset.told = told;
@@ -158,22 +174,23 @@ function options(frame, rows, marks, ends, colour, width) {
   for (const group of marks) {
     series.push(group.ticks ? ticks(group, frame.low ?? 0, colour(group.colour)) : lines(group, colour(group.colour)));
   }
-  const named = [...frame.series, ...marks].map((one) => one.name);
-  // The legend shows a band without a curve as an area.
-  const icons = new Map(frame.series.map((one) => [one.name, one.line ? "inherit" : "rect"]));
+  const names = [
+    ...frame.series.map((one) => ({ name: one.name, icon: ICONS[one.line ? one.dash : "band"] })),
+    ...marks.map((one) => ({ name: one.name, icon: ICONS[one.ticks ? "ticks" : "line"] })),
+  ];
+  const named = names.map((one) => one.name);
   return {
     animation: false,
     textStyle: text,
     grid: { left: 4, right: 30, top: named.length > 1 ? 12 + 22 * linesOf(named, width) : 12, bottom: 4, containLabel: true },
     legend: {
       show: named.length > 1,
-      data: named.map((name) => ({ name, icon: icons.get(name) ?? "inherit" })),
+      data: names,
       top: 0,
       left: 0,
       width: width - 12, // its padding on both sides
-      itemWidth: 22,
-      itemHeight: 8,
-      icon: "inherit",
+      itemWidth: 24,
+      itemHeight: 10,
       textStyle: text,
       inactiveColor: colour("border"),
     },
@@ -221,11 +238,7 @@ function table(frame, rows, label) {
   const line = (row) =>
     Vue.h("tr", { key: row[0] }, [
       Vue.h("th", { scope: "row", class: "words" }, new Date(row[0]).toLocaleString("en-GB")),
-      ...frame.series.map((one, i) => {
-        const [value, low, high] = row.slice(starts[i], starts[i] + 3);
-        const interval = one.band && typeof low === "number" ? ` (${said(low)} to ${said(high)})` : "";
-        return Vue.h("td", { class: "number" }, said(value) + interval);
-      }),
+      ...frame.series.map((one, i) => Vue.h("td", { class: "number" }, reading(one, row, starts[i], said))),
     ]);
   const heads = [Vue.h("th", { scope: "col", class: "words" }, "Time")];
   for (const one of frame.series) heads.push(Vue.h("th", { scope: "col", class: "number" }, one.name));

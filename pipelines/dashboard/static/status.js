@@ -10,7 +10,7 @@ const ago = (seconds) => {
 };
 
 export default {
-  props: { word: String, tone: String, parts: Array, notices: Array, age: Number, beat: Number },
+  props: { word: String, tone: String, parts: Array, notices: Array, steps: String, age: Number, beat: Number },
   data() {
     return { told: performance.now(), now: performance.now() };
   },
@@ -18,12 +18,17 @@ export default {
     const silent = (this.now - this.told) / 1000;
     const isCut = silent > SILENT;
     const parts = isCut ? [`no answer from the server for ${Math.round(silent)} s`] : [...(this.parts ?? [])];
-    const notices = isCut ? [] : (this.notices ?? []);
+    const [first, ...others] = isCut ? [] : (this.notices ?? []);
+    const notices = [];
+    if (first) notices.push(["notice", first.link, first.text]);
+    if (others.length) notices.push(["more", this.steps, `and ${others.length} more`]);
     if (this.age !== null && this.age !== undefined) parts.push(ago(this.age + silent));
     return Vue.h("p", { class: ["state", isCut ? "grey" : this.tone] }, [
       // What follows changes with every second: too often to be read aloud.
       Vue.h("span", { class: "chip", role: "status" }, isCut ? "No contact" : this.word),
-      ...notices.map(({ text, link }) => Vue.h("span", { class: "part" }, [Vue.h("a", { href: link }, [Vue.h("bdi", text)])])),
+      ...notices.map(([kind, href, text]) =>
+        Vue.h("span", { class: ["part", kind], title: text }, [Vue.h("a", { href }, [Vue.h("bdi", text)])]),
+      ),
       ...parts.map((part) => Vue.h("span", { class: "part" }, part)),
     ]);
   },

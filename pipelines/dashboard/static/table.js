@@ -11,7 +11,7 @@ const drawn = ({ at, low, high, marks }, colour) => {
   ]);
 };
 const isMore = (value) => typeof value === "object" && value !== null;
-const cell = (value, i, head) => {
+const cell = (value, i, head, chars) => {
   const { text, bar, colour, shade, note, scale, link, picture } = isMore(value) ? value : { text: value };
   const words = Vue.h("bdi", { class: "text" }, text);
   let inside = [link ? Vue.h("a", { href: link }, [words]) : words];
@@ -24,7 +24,7 @@ const cell = (value, i, head) => {
       style: { width: `${Math.round(1000 * Math.min(Math.max(bar, 0), 1)) / 10}%` },
     });
     inside.unshift(Vue.h("span", { class: "bar", "aria-hidden": "true" }, [fill]));
-    inside = [Vue.h("span", { class: "line" }, inside)];
+    inside = [Vue.h("span", { class: "line", style: { "--chars": chars } }, inside)];
   }
   const style = shade ? { "--shade": `${Math.round(45 * shade)}%` } : undefined;
   const kind = [head.kind, { barred: bar !== undefined && bar !== null, shaded: Boolean(shade), wrong: colour === "bad" }];
@@ -57,8 +57,10 @@ export default {
   },
   render() {
     const head = this.columns.map((column) => Vue.h("th", { scope: "col", class: column.kind }, [Vue.h("bdi", column.text)]));
+    // The longest text of each column; what is beside a bar takes as much room in all rows.
+    const chars = this.columns.map((_, i) => Math.max(0, ...this.shown.map((row) => (row[i]?.text ?? row[i] ?? "").length)));
     const rows = this.shown.map((row, n) =>
-      Vue.h("tr", { key: n }, row.map((value, i) => cell(value, i, this.columns[i] ?? {}))),
+      Vue.h("tr", { key: n }, row.map((value, i) => cell(value, i, this.columns[i] ?? {}, chars[i]))),
     );
     const table = Vue.h("table", [
       Vue.h("caption", { class: "sr-only" }, this.caption),

@@ -29,7 +29,7 @@ export default {
       Vue.h("option", { value: name, selected: name === this.value }, name),
     );
     return Vue.h("label", { class: "theme", title: "Theme" }, [
-      Vue.h("span", { class: "sr-only" }, "Theme"),
+      Vue.h("span", "Theme"),
       Vue.h("select", { onChange: choose }, names),
     ]);
   },

@@ -78,9 +78,10 @@ def test_every_series_has_a_value_at_every_time(chart):
 
 
 def test_the_honest_curve_has_its_interval_and_stands_beside_the_others():
-    unbiased, always, naive, repeated = curves.accuracy_curves(VIEW).series
+    unbiased, interval, always, naive, repeated = curves.accuracy_curves(VIEW).series
     assert (always.low, always.high) == ([0.6, 0.6], [0.95, 0.95])
-    assert (unbiased.low, unbiased.high) == ([0.7, 0.7], [0.9, 0.9])
+    assert (interval.low, interval.high) == ([0.7, 0.7], [0.9, 0.9])
+    assert interval.values == always.values == unbiased.values
     assert (naive.values[0], repeated.values[0]) == (0.5, 0.2)
     assert naive.low is repeated.low is None
 
@@ -142,10 +143,11 @@ def test_the_lag_says_since_when_there_is_none_or_how_long_it_takes():
     assert still == "Lag 203."
 
 
-def test_no_two_of_eight_experts_share_a_colour():
-    names = {f"expert {i}": 0.1 for i in range(8)}
-    drawn = curves.expert_weight_curves(seen([point(1_000, experts=names)]))
-    assert len({one.colour for one in drawn.series}) == 8
+def test_no_two_of_nine_experts_share_a_colour_and_no_two_of_eleven_a_look():
+    names = {f"expert {i}": 0.1 for i in range(11)}
+    drawn = curves.expert_weight_curves(seen([point(1_000, experts=names)])).series
+    assert len({one.colour for one in drawn[:9]}) == 9
+    assert len({(one.colour, one.dash) for one in drawn}) == 11
 
 
 def test_the_lag_of_files_of_lines_is_said_in_bytes():
@@ -170,13 +172,13 @@ def test_the_largest_lag_stays_where_points_are_made_one():
 
 def test_a_row_has_its_time_each_value_and_the_ends_of_its_interval():
     drawn = curves.accuracy_curves(VIEW)
-    assert [one["band"] for one in drawn.options["series"]] == [True, True, False, False]
-    assert drawn.data_rows[0] == [1_000, 0.8, 0.7, 0.9, 0.8, 0.6, 0.95, 0.5, 0.2]
+    assert [one["band"] for one in drawn.options["series"]] == [*(False, True, True, False, False)]
+    assert drawn.data_rows[0] == [1_000, 0.8, 0.8, 0.7, 0.9, 0.8, 0.6, 0.95, 0.5, 0.2]
 
 
 def test_points_of_the_past_without_the_sequence_are_drawn():
     old = {key: value for key, value in point(1_000).items() if key != "anytime_accuracy"}
-    assert curves.accuracy_curves(seen([old, point(2_000)])).series[1].low == [None, 0.6]
+    assert curves.accuracy_curves(seen([old, point(2_000)])).series[2].low == [None, 0.6]
 
 
 def test_a_chart_is_flat_when_nothing_in_it_changes():

@@ -582,6 +582,8 @@ def test_the_index_of_a_feature_is_drawn_over_time_with_drift():
     mark = {"id": 1, "time": 2, "sequence": 1, "kind": "drift", "version": 1, "text": ""}
     drawn = features.psi_curves(StatusSnapshot(points=points, marks=[mark]), "hue")
     assert (list(drawn.times), list(drawn.series[0].values)) == ([2, 3], [0.1, 0.25])
+    limit = drawn.series[1]
+    assert (limit.name, limit.values) == ("shifted from 0.2", [0.2, 0.2])
     assert [group.name for group in drawn.marks] == ["drift"]
     assert not features.psi_curves(StatusSnapshot(points=points), "row").times
 

@@ -122,7 +122,8 @@ def test_a_pipeline_that_is_paused_is_not_ok_and_leads_to_where_it_is_resumed():
     view.documents["learner"] = {"paused": True}
     found = pipeline_status(view, NOW)
     assert (found.word, found.tone) == ("Paused", "warn")
-    assert [(one.text, one.link) for one in found.notices] == [("training is paused", "/versions")]
+    told = [("training is paused", "/versions#steer")]
+    assert [(one.text, one.link) for one in found.notices] == told
 
 
 def test_a_pipeline_of_which_a_feature_shifted_is_not_ok_and_leads_to_it():

@@ -140,7 +140,7 @@ def test_the_line_of_a_paused_pipeline_leads_to_where_it_is_resumed(pausable, vi
     assert_says(line, "Paused")
     until(lambda: "warn" in line.get_attribute("class"))
     line.get_by_role("link", name="training is paused").click()
-    arrived(page, "**/versions?pipeline=segments")
+    arrived(page, "**/versions?pipeline=segments#steer")
     page.get_by_role("button", name="Resume").click()
     page.get_by_role("button", name="Yes, do it").click()
     page.get_by_text("Queued: resume").wait_for()
