@@ -348,7 +348,7 @@ def until_scored(world, *scorers):
             turn(one)
         return world.predicted() >= world.sent
 
-    until(is_done, 60)
+    until(is_done)
 
 
 def turn(scorer):
