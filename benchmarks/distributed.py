@@ -220,9 +220,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder, rates = Path(name), {}
         (folder / "broker").mkdir()
-        broker = Broker(folder / "broker")
-        broker.start()
-        try:
+        with Broker(folder / "broker") as broker:
             for _ in range(TURNS):
                 for title, work, workers in (
                     ("one scorer", scoring, 1),
@@ -232,8 +230,6 @@ def main():
                     file = prepare(folder, broker.servers, given.partitions, given.batch)
                     put_all(broker.servers, load(file).name, given.records, given.partitions)
                     rates.setdefault(title, []).append(together(work, file, given.records, workers))
-        finally:
-            broker.kill()
         for title, found in rates.items():
             rate, cpu = (median(one[i] for one in found) for i in (0, 1))
             table.add_row(title, f"{rate:,.0f}", f"{cpu:.0f}")

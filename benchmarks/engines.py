@@ -43,16 +43,12 @@ def kafka(folder, n, batch, partitions):
     """Return the pipeline file, and (records per second, CPU µs) of groups by title."""
     rates = {}
     (folder / "broker").mkdir()
-    broker = Broker(folder / "broker")
-    broker.start()
-    try:
+    with Broker(folder / "broker") as broker:
         for _ in range(TURNS):
             for title, work in (("Kafka group: scorers", scoring), ("Kafka group: bare", bare)):
                 file = prepare(folder, broker.servers, partitions, batch)
                 put_all(broker.servers, load(file).name, n, partitions)
                 rates.setdefault(title, []).append(together(work, file, n, 2))
-    finally:
-        broker.kill()
     return file, {
         title: tuple(median(one[i] for one in found) for i in (0, 1))
         for title, found in rates.items()

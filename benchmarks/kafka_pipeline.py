@@ -227,14 +227,10 @@ def main():
     console = Console()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        broker = Broker(folder)
-        broker.start()
-        try:
+        with Broker(folder) as broker:
             cluster = KafkaCluster(broker.servers)
             throughput(cluster, folder, given.batch, given.records, console)
             restart(cluster, folder, given.set, console)
-        finally:
-            broker.kill()
 
 
 if __name__ == "__main__":

@@ -128,9 +128,7 @@ def main():
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        broker = Broker(folder)
-        broker.start()
-        try:
+        with Broker(folder) as broker:
             cluster = KafkaCluster(broker.servers)
             load = os.getloadavg()[0]
             file = prepare(cluster, folder / NAME, NAME)
@@ -143,8 +141,6 @@ def main():
                 cluster, file, payloads, given.rate, given.seconds, given.predictions
             )
             add(f"HTTP, {given.predictions}/s, {written} checkpoints", found, load)
-        finally:
-            broker.kill()
     Console(width=100).print(table)
 
 

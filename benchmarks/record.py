@@ -240,24 +240,19 @@ def kafka():
     if lacking := missing():
         raise LookupError(lacking)
     n, batch, quotients = 20_000, 500, []
-    with tempfile.TemporaryDirectory() as name:
-        broker = Broker(Path(name))
-        broker.start()
-        try:
-            cluster = KafkaCluster(broker.servers)
-            file = bench.prepare(cluster, Path(name) / "kafka", "kafka", batch)
-            create_topics(cluster, {"kafka.bare": {}})
-            source = KafkaSource(cluster, "kafka.predictions")
-            payload = source.poll(1)[0].payload
-            source.close()
-            for turn in range(3):
-                start = bench.TAUGHT + turn * n
-                bench.put(cluster, "kafka.records", bench.messages(start, n)[0])
-                least = bench.bare(cluster, "kafka", "kafka.records", start, payload, batch, n)
-                rate, _ = bench.whole(file)
-                quotients.append(least / rate)
-        finally:
-            broker.kill()
+    with tempfile.TemporaryDirectory() as name, Broker(Path(name)) as broker:
+        cluster = KafkaCluster(broker.servers)
+        file = bench.prepare(cluster, Path(name) / "kafka", "kafka", batch)
+        create_topics(cluster, {"kafka.bare": {}})
+        source = KafkaSource(cluster, "kafka.predictions")
+        payload = source.poll(1)[0].payload
+        source.close()
+        for turn in range(3):
+            start = bench.TAUGHT + turn * n
+            bench.put(cluster, "kafka.records", bench.messages(start, n)[0])
+            least = bench.bare(cluster, "kafka", "kafka.records", start, payload, batch, n)
+            rate, _ = bench.whole(file)
+            quotients.append(least / rate)
     return [(quotient, quotient) for quotient in quotients[1:]]
 
 

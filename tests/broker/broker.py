@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Self
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
@@ -106,6 +107,13 @@ class Broker:
         scram = f"SCRAM-SHA-256=[name={USER},password={PASSWORD}]"
         format_ = ("kafka.tools.StorageTool", "format", "-t", "streamboosttests000000")
         self._java(*format_, "--add-scram", scram, "-c").wait()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
     @property
     def servers(self) -> str:
