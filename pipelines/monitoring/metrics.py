@@ -373,7 +373,7 @@ _READ: dict[str, tuple[str, Callable[[Runner, Numbers], float]]] = {
         lambda loop, numbers: _free_disk_space(loop.checkpoints),
     ),
     "held_records": (
-        "Records held for their labels.",
+        "Records kept to match labels that arrive later.",
         lambda loop, numbers: numbers["join"]["held_records"],
     ),
     "open_requests": (

@@ -121,8 +121,8 @@ def target_lines(
             yield f"The most frequent error: {error}."
     if names := report.get("left_out"):
         yield (
-            f"The accuracy does not use the labels of {', '.join(names)}. More labels are by all "
-            "annotators, as before."
+            f"The accuracy does not use the labels of {', '.join(names)}. Numbers of further "
+            "labels include these."
         )
 
 
